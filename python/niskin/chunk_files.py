@@ -1,0 +1,147 @@
+"""The chunk files of one array of a local Zarr store: which are absent, and which are damaged.
+
+Absent means that the store has no such key (ENOENT) and nothing else: any other failure to look is
+a StoreError, and a file of a length that cannot be right is a DecodeError. zarr-python reads an
+absent chunk as the fill value, so a reader that must tell the two apart asks here first.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from niskin.errors import DecodeError, FormatError, StoreError, address
+
+__all__ = ["ChunkFiles"]
+
+# Bytes 12..15 of a blosc header hold the length of the whole encoded chunk, little-endian.
+_BLOSC_HEADER_BYTES = 16
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChunkFiles:
+    """The files of an array, addressed by chunk coordinates. Holds no handle."""
+
+    store: str
+    array: str
+    separator: str
+    key: Callable[[tuple[int, ...]], str]
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: str
+    chunk_bytes: int
+    codec: str | None  # the compressor's id; None: stored as it is
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """How many chunks the array has along each dimension."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
+
+    def every(self) -> Iterator[tuple[int, ...]]:
+        """All chunk coordinates, in C order."""
+        return product(*(range(n) for n in self.grid))
+
+    def absent(self, wanted: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The chunks of `wanted` that the store does not have.
+
+        Raises DecodeError for a file whose length cannot be right, StoreError for one that cannot
+        be looked at, and FormatError where none of the absent chunks is there because the files
+        lie under the other separator.
+        """
+        absent = [chunk for chunk in wanted if not self._is_there(chunk)]
+        if absent:
+            self._refuse_other_key_form()
+        return absent
+
+    def _path(self, chunk: tuple[int, ...]) -> Path:
+        return Path(self.store, self.array, self.key(chunk))
+
+    def _is_there(self, chunk: tuple[int, ...]) -> bool:
+        path = self._path(chunk)
+        try:
+            status = path.stat()
+        except OSError as error:
+            if error.errno == errno.ENOENT and not path.is_symlink():
+                return False
+            raise self._unreadable(chunk, error.strerror or str(error)) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise self._unreadable(chunk, "not a regular file")
+        size = status.st_size
+        if self.codec is None and size != self.chunk_bytes:
+            shape = "x".join(map(str, self.chunks))
+            raise self._damaged(chunk, size, f"{self.chunk_bytes} ({self.dtype}, {shape})")
+        if size == 0:
+            raise self._damaged(chunk, size, "an encoded chunk")
+        if self.codec == "blosc":
+            self._check_blosc(chunk, path, size)
+        return True
+
+    def _check_blosc(self, chunk: tuple[int, ...], path: Path, size: int) -> None:
+        try:
+            with path.open("rb", buffering=0) as file:
+                header = file.read(_BLOSC_HEADER_BYTES)
+        except OSError as error:
+            raise self._unreadable(chunk, error.strerror or str(error)) from error
+        if len(header) < _BLOSC_HEADER_BYTES:
+            raise self._damaged(chunk, size, f"at least {_BLOSC_HEADER_BYTES} (blosc)")
+        (decoded,) = struct.unpack_from("<I", header, 4)
+        (encoded,) = struct.unpack_from("<I", header, 12)
+        if encoded != size:
+            raise self._damaged(chunk, size, f"{encoded} (blosc)")
+        if decoded != self.chunk_bytes:
+            raise DecodeError(
+                address(
+                    f"{self.array}: chunk {self.key(chunk)}: blosc holds {decoded} bytes, "
+                    f"expected {self.chunk_bytes}",
+                    store=self.store,
+                )
+            )
+
+    def _damaged(self, chunk: tuple[int, ...], size: int, expected: str) -> DecodeError:
+        return DecodeError(
+            address(
+                f"{self.array}: chunk {self.key(chunk)}: got {size} bytes, expected {expected}",
+                store=self.store,
+                hint="the file was cut or overwritten; copy it again",
+            )
+        )
+
+    def _unreadable(self, chunk: tuple[int, ...], why: str) -> StoreError:
+        return StoreError(
+            address(
+                f"{self.array}: chunk {self.key(chunk)}: cannot be read: {why}", store=self.store
+            )
+        )
+
+    def _refuse_other_key_form(self) -> None:
+        """A store whose metadata lost its separator would read as nothing but fill."""
+        rank = len(self.shape)
+        if rank < 2:
+            return
+        other = "." if self.separator == "/" else "/"
+        dotted = re.compile(rf"\d+(\.\d+){{{rank - 1}}}")
+        try:
+            with os.scandir(Path(self.store, self.array)) as entries:
+                names = {entry.name: entry.is_dir() for entry in entries}
+        except FileNotFoundError:
+            return
+        flat = any(dotted.fullmatch(name) and not folder for name, folder in names.items())
+        nested = any(name.isdigit() and folder for name, folder in names.items())
+        declared, found = (flat, nested) if self.separator == "." else (nested, flat)
+        if found and not declared:
+            example = other.join(["0"] * rank)
+            raise FormatError(
+                address(
+                    f"{self.array}: chunk keys: got files such as {example}, "
+                    f"expected {self.separator.join(['0'] * rank)} by its metadata",
+                    store=self.store,
+                    hint=f'set "dimension_separator": "{other}" in its metadata',
+                )
+            )

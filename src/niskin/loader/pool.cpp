@@ -1,0 +1,337 @@
+#include "niskin/loader/pool.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "niskin/base/error.h"
+#include "niskin/kernels/prepare.h"
+#include "niskin/loader/pool_state.h"
+
+namespace niskin::loader {
+namespace {
+
+// Buffers of an uncompressed chunk's task: it reads in pieces.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
+
+std::uint64_t read_share(const PoolOptions& options) {
+  return std::clamp<std::uint64_t>(options.memory_limit_bytes / 8, std::uint64_t{1} << 20,
+                                   std::uint64_t{256} << 20);
+}
+
+PoolOptions checked(PoolOptions options) {
+  if (options.max_concurrent_reads < 1 || options.decode_threads < 1 || options.memory_limit_bytes < 1) {
+    throw usage_error(fmt::format(
+        "pool: got max_concurrent_reads={}, decode_threads={}, memory_limit={}, expected at least 1; all must be "
+        "positive",
+        options.max_concurrent_reads, options.decode_threads, options.memory_limit_bytes));
+  }
+  return options;
+}
+
+}  // namespace
+
+// A worker's turn: `task` says how early it stands in the queue for the next one.
+class Pool::State::WorkerTurn final : public Turn {
+ public:
+  WorkerTurn(State& state, TaskId task) : state_(state) { waiter_.task = task; }
+
+  void release() override {
+    MutexLock lock(state_.mutex_);
+    ++state_.free_turns_;
+    state_.grant();
+  }
+  void acquire() override {
+    MutexLock lock(state_.mutex_);
+    waiter_.granted = false;
+    state_.waiters_.emplace(waiter_.task, &waiter_);
+    state_.grant();
+    while (!waiter_.granted) waiter_.granted_changed.wait(lock);
+  }
+
+ private:
+  State& state_;
+  Waiter waiter_;
+};
+
+Pool::State::State(PoolOptions given)
+    : max_concurrent_reads(given.max_concurrent_reads),
+      decode_threads(given.decode_threads),
+      memory_limit_bytes(given.memory_limit_bytes),
+      read_buffer_bytes(read_share(given)),
+      slabs(std::make_shared<SlabPool>(given.memory_limit_bytes)),
+      free_turns_(given.decode_threads) {}
+
+void Pool::State::submit(const std::shared_ptr<BatchJob>& job) {
+  job->fill_dry();
+  MutexLock lock(mutex_);
+  if (stopping_) throw usage_error("pool: got a batch after close, expected an open pool");
+  if (!job->done()) jobs_.emplace(next_job_++, job);
+  grant();
+}
+
+bool Pool::State::wait(const BatchJob& job, std::chrono::duration<double> at_most) {
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(at_most);
+  MutexLock lock(mutex_);
+  while (!job.done()) {
+    if (job_done_.wait_until(lock, until) == std::cv_status::timeout) return job.done();
+  }
+  return true;
+}
+
+void Pool::State::cancel(BatchJob& job) {
+  MutexLock lock(mutex_);
+  job.state.cancelled = true;
+  job.stop_early();
+  job_done_.notify_all();
+}
+
+bool Pool::State::reserve(std::uint64_t bytes, bool always) {
+  MutexLock lock(mutex_);
+  if (!always && reserved_bytes_ + bytes + read_buffer_bytes > memory_limit_bytes) return false;
+  reserved_bytes_ += bytes;
+  return true;
+}
+
+void Pool::State::unreserve(std::uint64_t bytes) {
+  MutexLock lock(mutex_);
+  reserved_bytes_ -= bytes;
+}
+
+PoolCounts Pool::State::counts() const {
+  PoolCounts counts;
+  {
+    MutexLock lock(mutex_);
+    counts = counts_;
+    counts.reserved_bytes = reserved_bytes_;
+    counts.threads = live_workers_;
+  }
+  counts.slabs = slabs->counts();
+  return counts;
+}
+
+int Pool::State::close(std::chrono::duration<double> deadline) {
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(deadline);
+  std::list<Worker> ended;
+  int left = 0;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    for (auto& [number, job] : jobs_) job->stop_early();
+    jobs_.clear();
+    idle_.notify_all();
+    job_done_.notify_all();
+    while (live_workers_ > 0 && job_done_.wait_until(lock, until) != std::cv_status::timeout) {
+    }
+    for (auto it = workers_.begin(); it != workers_.end();) {
+      const auto worker = it++;
+      if (worker->exited) {
+        ended.splice(ended.end(), workers_, worker);
+      } else {
+        ++left;
+        if (worker->thread.joinable()) worker->thread.detach();
+      }
+    }
+    memories_.clear();
+  }
+  for (Worker& worker : ended) worker.thread.join();
+  slabs->close();
+  return left;
+}
+
+void Pool::State::work(const std::shared_ptr<State>& self, Worker* worker) {
+  kernels::set_exact_floating_point();
+  State& state = *self;
+  MutexLock lock(state.mutex_);
+  while (!state.stopping_) {
+    Fresh fresh;
+    if (state.free_turns_ > 0 && state.waiters_.empty() && state.find_fresh(fresh)) {
+      --state.free_turns_;
+      state.run(std::move(fresh), lock);
+      state.run_while_first(lock);
+      ++state.free_turns_;
+      state.grant();
+      continue;
+    }
+    ++state.idle_workers_;
+    state.idle_.wait(lock);
+    --state.idle_workers_;
+  }
+  worker->exited = true;
+  --state.live_workers_;
+  state.job_done_.notify_all();
+}
+
+// Keeps the turn as long as no worker with an earlier task waits for one.
+void Pool::State::run_while_first(MutexLock& lock) {
+  Fresh fresh;
+  while (!stopping_) {
+    if (!find_fresh(fresh)) return;
+    if (!waiters_.empty() && waiters_.begin()->first < TaskId(fresh.number, fresh.task)) {
+      // Not started after all.
+      bytes_in_flight_ -= fresh.bytes;
+      --fresh.job->state.next_task;
+      --fresh.job->state.running;
+      jobs_.emplace(fresh.number, fresh.job);
+      return;
+    }
+    run(std::move(fresh), lock);
+  }
+}
+
+void Pool::State::run(Fresh fresh, MutexLock& lock) {
+  std::unique_ptr<WorkerMemory> memory = take_memory();
+  grant();  // another turn may be free for the next task
+  lock.unlock();
+  TaskReport report;
+  std::exception_ptr error;
+  WorkerTurn turn(*this, {fresh.number, fresh.task});
+  try {
+    run_chunk_task(*fresh.job, fresh.job->plan().tasks[fresh.task], *memory, turn, report);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  give_back(std::move(memory));
+  bytes_in_flight_ -= fresh.bytes;
+  merge(fresh, report, error);
+  // A job that has ended may be the last owner of its slab: let go of it without the lock.
+  lock.unlock();
+  fresh.job.reset();
+  lock.lock();
+}
+
+bool Pool::State::find_fresh(Fresh& fresh) {
+  while (!jobs_.empty()) {
+    const auto first = jobs_.begin();
+    BatchJob& job = *first->second;
+    if (job.state.next_task >= job.plan().tasks.size()) {
+      jobs_.erase(first);
+      continue;
+    }
+    const std::uint64_t bytes = task_bytes(job, job.state.next_task);
+    if (bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > read_buffer_bytes) return false;
+    bytes_in_flight_ += bytes;
+    ++job.state.running;
+    fresh = {first->first, first->second, job.state.next_task++, bytes};
+    return true;
+  }
+  return false;
+}
+
+std::uint64_t Pool::State::task_bytes(const BatchJob& job, std::size_t task) const {
+  const plan::ChunkTask& chunk = job.plan().tasks[task];
+  const plan::FieldArray& array = job.fields(chunk.base).arrays()[chunk.array];
+  const std::uint64_t bytes = array.array->meta().chunk_bytes();
+  return array.array->meta().codec || !array.planes_are_contiguous() ? bytes : std::min(bytes, kPieceBytes);
+}
+
+void Pool::State::merge(const Fresh& fresh, TaskReport& report, std::exception_ptr error) {
+  BatchJob::State& state = fresh.job->state;
+  --state.running;
+  state.work += report.work;
+  counts_.work += report.work;
+  for (const BadValue& bad : report.bad) {
+    auto [it, is_new] = state.bad.try_emplace({bad.base, bad.channel}, bad);
+    if (is_new) continue;
+    it->second.count += bad.count;
+    if (std::pair(bad.first_row, bad.first_cell) < std::pair(it->second.first_row, it->second.first_cell)) {
+      it->second.first_row = bad.first_row;
+      it->second.first_cell = bad.first_cell;
+    }
+  }
+  for (const MissingChunk& missing : report.missing) {
+    auto [it, is_new] = state.missing.try_emplace(missing.array, missing);
+    if (is_new) continue;
+    it->second.count += missing.count;
+    it->second.first_key = std::min(it->second.first_key, missing.first_key);
+  }
+  if (error && (!state.error || fresh.task < state.error_task)) {
+    state.error = error;
+    state.error_task = fresh.task;
+    fresh.job->stop_early();
+  }
+  if (fresh.job->done()) job_done_.notify_all();
+}
+
+void Pool::State::grant() {
+  while (free_turns_ > 0 && !waiters_.empty()) {
+    Waiter& waiter = *waiters_.begin()->second;
+    waiters_.erase(waiters_.begin());
+    --free_turns_;
+    waiter.granted = true;
+    waiter.granted_changed.notify_one();
+  }
+  if (free_turns_ == 0 || jobs_.empty() || stopping_) return;
+  if (idle_workers_ > 0) {
+    idle_.notify_one();
+  } else if (live_workers_ < max_concurrent_reads) {
+    Worker& worker = workers_.emplace_back();
+    ++live_workers_;
+    worker.thread = std::thread(&State::work, shared_from_this(), &worker);
+  }
+}
+
+std::unique_ptr<WorkerMemory> Pool::State::take_memory() {
+  if (memories_.empty()) return std::make_unique<WorkerMemory>();
+  auto memory = std::move(memories_.back());
+  memories_.pop_back();
+  counts_.worker_bytes -= memory->size_bytes();
+  return memory;
+}
+
+void Pool::State::give_back(std::unique_ptr<WorkerMemory> memory) {
+  counts_.worker_bytes += memory->size_bytes();
+  // More idle memory than tasks in flight may use: a burst of waiting reads is over.
+  if (counts_.worker_bytes > read_buffer_bytes && memories_.size() >= static_cast<std::size_t>(decode_threads)) {
+    counts_.worker_bytes -= memory->size_bytes();
+    return;
+  }
+  counts_.peak_worker_bytes = std::max(counts_.peak_worker_bytes, counts_.worker_bytes);
+  memories_.push_back(std::move(memory));
+}
+
+Pool::Pool(PoolOptions options) : state_(std::make_shared<State>(checked(options))), process_(getpid()) {}
+
+Pool::~Pool() {
+  if (getpid() == process_) {
+    state_->close(std::chrono::seconds(2));
+  } else {
+    // A forked child has neither the threads nor a sound mutex: leave all as it is.
+    new std::shared_ptr<State>(std::move(state_));
+  }
+}
+
+std::uint64_t Pool::memory_limit_bytes() const noexcept { return state_->memory_limit_bytes; }
+
+void Pool::raise_memory_limit(std::uint64_t at_least_bytes) {
+  check_process();
+  std::uint64_t now = state_->memory_limit_bytes;
+  while (now < at_least_bytes && !state_->memory_limit_bytes.compare_exchange_weak(now, at_least_bytes)) {
+  }
+  state_->slabs->set_limit(state_->memory_limit_bytes);
+}
+
+std::uint64_t Pool::read_buffer_bytes() const noexcept { return state_->read_buffer_bytes; }
+
+PoolCounts Pool::counts() const {
+  check_process();
+  return state_->counts();
+}
+
+int Pool::close(std::chrono::duration<double> deadline) {
+  if (getpid() != process_) return 0;
+  return state_->close(deadline);
+}
+
+void Pool::check_process() const {
+  if (getpid() != process_) {
+    throw usage_error(fmt::format("pool: used after fork: got process {}, expected {}", getpid(), process_),
+                      "make the pool and the loader in the process that uses them, or start it by spawn");
+  }
+}
+
+}  // namespace niskin::loader
