@@ -36,9 +36,9 @@ struct Wanted {
 class ArrayRanks {
  public:
   std::uint32_t of(const zarr::Array* array) {
-    const auto found = std::find(seen_.begin(), seen_.end(), array);
-    if (found == seen_.end()) seen_.push_back(array);
-    return static_cast<std::uint32_t>(found - seen_.begin());
+    const auto rank = static_cast<std::uint32_t>(std::find(seen_.begin(), seen_.end(), array) - seen_.begin());
+    if (rank == seen_.size()) seen_.push_back(array);
+    return rank;
   }
 
  private:
