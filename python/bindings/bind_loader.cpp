@@ -21,6 +21,12 @@ using Seconds = std::chrono::duration<double>;
 using Rows = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Request = std::pair<std::shared_ptr<plan::FieldSet>, Rows>;
 
+using Counts = nb::typed<nb::dict, nb::str, nb::any>;
+using Bases = nb::typed<nb::list, BaseMemory>;
+using BadValues = nb::typed<nb::list, nb::typed<nb::tuple, int, int, int, int, int>>;
+using Missing = nb::typed<nb::list, nb::typed<nb::tuple, nb::str, nb::str, int>>;
+using Shape4 = nb::typed<nb::tuple, int, int, int, int>;
+
 // Ctrl-C is seen this often while a batch is awaited.
 constexpr Seconds kSignalPeriod(0.1);
 
@@ -33,8 +39,8 @@ std::vector<plan::BaseRequest> requests(const std::vector<Request>& given) {
   return bases;
 }
 
-nb::dict as_dict(const loader::WorkCounts& work) {
-  nb::dict d;
+Counts as_dict(const loader::WorkCounts& work) {
+  Counts d;
   d["reads"] = work.reads;
   d["bytes_read"] = work.bytes_read;
   d["decodes"] = work.decodes;
@@ -46,8 +52,8 @@ nb::dict as_dict(const loader::WorkCounts& work) {
   return d;
 }
 
-nb::dict as_dict(const loader::PoolCounts& counts) {
-  nb::dict d = as_dict(counts.work);
+Counts as_dict(const loader::PoolCounts& counts) {
+  Counts d = as_dict(counts.work);
   d["slab_bytes_live"] = counts.slabs.live_bytes;
   d["slab_bytes_idle"] = counts.slabs.idle_bytes;
   d["slab_bytes_peak"] = counts.slabs.peak_bytes;
@@ -59,29 +65,30 @@ nb::dict as_dict(const loader::PoolCounts& counts) {
   return d;
 }
 
-nb::list bases_of(const FinishedBatch& batch) {
-  nb::list bases;
+Bases bases_of(const FinishedBatch& batch) {
+  Bases bases;
   for (std::size_t k = 0; k < batch.job->base_count(); ++k) {
     const auto& base = batch.job->base(k);
     const plan::FieldSet& fields = *base.fields;
-    bases.append(BaseMemory{batch.job->slab(),
-                            batch.job->base_data(k),
-                            {static_cast<std::int64_t>(base.rows.size()),
-                             static_cast<std::int64_t>(fields.fields().size()), fields.ny(), fields.nx()}});
+    bases.append(
+        BaseMemory{batch.job->slab(),
+                   batch.job->base_data(k),
+                   {static_cast<std::int64_t>(base.rows.size()),
+                    static_cast<std::int64_t>(fields.fields().size()), fields.ny(), fields.nx()}});
   }
   return bases;
 }
 
-nb::list bad_of(const FinishedBatch& batch) {
-  nb::list found;
+BadValues bad_of(const FinishedBatch& batch) {
+  BadValues found;
   for (const auto& [key, bad] : batch.job->state.bad) {
     found.append(nb::make_tuple(bad.base, bad.channel, bad.count, bad.first_row, bad.first_cell));
   }
   return found;
 }
 
-nb::list missing_of(const FinishedBatch& batch) {
-  nb::list found;
+Missing missing_of(const FinishedBatch& batch) {
+  Missing found;
   for (const auto& [array, missing] : batch.job->state.missing) {
     found.append(nb::make_tuple(missing.array, missing.first_key, missing.count));
   }
@@ -111,31 +118,51 @@ void bind_loader(nb::module_& m) {
           },
           nb::kw_only(), "max_concurrent_reads"_a, "decode_threads"_a, "memory_limit"_a,
           "memory_limit in bytes.")
-      .def("close", [](Pool& pool, double deadline_s) { return pool.close(Seconds(deadline_s)); }, "deadline_s"_a,
-           nb::call_guard<nb::gil_scoped_release>(), "End the threads; returns how many hung and were left.")
-      .def("counts", [](const Pool& pool) { return as_dict(pool.counts()); }, "Work done and memory held.")
+      .def(
+          "close", [](Pool& pool, double deadline_s) { return pool.close(Seconds(deadline_s)); },
+          "deadline_s"_a, nb::call_guard<nb::gil_scoped_release>(),
+          "End the threads; returns how many hung and were left.")
+      .def(
+          "counts", [](const Pool& pool) { return as_dict(pool.counts()); },
+          "Work done and memory held.")
       .def_prop_ro("memory_limit", &Pool::memory_limit_bytes)
-      .def("raise_memory_limit", &Pool::raise_memory_limit, "at_least_bytes"_a, "Never lowers the limit.")
+      .def("raise_memory_limit", &Pool::raise_memory_limit, "at_least_bytes"_a,
+           "Never lowers the limit.")
       .def_prop_ro("read_buffer_bytes", &Pool::read_buffer_bytes);
 
-  nb::class_<BaseMemory>(m, "BaseMemory", "A base of a batch: float32 (rows, channels, ny, nx) in host memory.")
-      .def_prop_ro("shape", [](const BaseMemory& base) { return nb::make_tuple(base.shape[0], base.shape[1], base.shape[2], base.shape[3]); })
+  nb::class_<BaseMemory>(m, "BaseMemory",
+                         "A base of a batch: float32 (rows, channels, ny, nx) in host memory.")
+      .def_prop_ro("shape",
+                   [](const BaseMemory& base) {
+                     return Shape4(nb::make_tuple(base.shape[0], base.shape[1], base.shape[2],
+                                                  base.shape[3]));
+                   })
       .def(
-          "__dlpack__", [](const BaseMemory& base, const nb::kwargs& /*options*/) { return dlpack_capsule(base); },
+          "__dlpack__",
+          [](const BaseMemory& base, const nb::kwargs& /*options*/) {
+            return dlpack_capsule(base);
+          },
+          nb::sig("def __dlpack__(self, **options: typing.Any) -> typing_extensions.CapsuleType"),
           "A capsule whose memory lives until its last view dies.")
-      .def("__dlpack_device__", [](const BaseMemory&) { return nb::make_tuple(1, 0); });
+      .def("__dlpack_device__",
+           [](const BaseMemory&) { return nb::typed<nb::tuple, int, int>(nb::make_tuple(1, 0)); });
 
   nb::class_<FinishedBatch>(m, "FinishedBatch", "The bases of a batch and what they cost.")
       .def_prop_ro("bases", &bases_of)
-      .def_prop_ro("work", [](const FinishedBatch& batch) { return as_dict(batch.job->state.work); })
+      .def_prop_ro("work",
+                   [](const FinishedBatch& batch) { return as_dict(batch.job->state.work); })
       .def_prop_ro("bad_values", &bad_of, "(base, channel, count, first row, first cell) each.")
       .def_prop_ro("missing_chunks", &missing_of, "(array, first key, count) each.")
       .def_ro("wait_s", &FinishedBatch::wait_s);
 
   nb::class_<BatchStream>(m, "BatchStream", "Batches in the order in which they were submitted.")
       .def(nb::init<std::shared_ptr<Pool>, int>(), "pool"_a, "prefetch_batches"_a)
-      .def("admits", [](const BatchStream& stream, const std::vector<Request>& bases) { return stream.admits(requests(bases)); },
-           "bases"_a, "Whether ring and memory have room for one more.")
+      .def(
+          "admits",
+          [](const BatchStream& stream, const std::vector<Request>& bases) {
+            return stream.admits(requests(bases));
+          },
+          "bases"_a, "Whether ring and memory have room for one more.")
       .def(
           "submit",
           [](BatchStream& stream, const std::vector<Request>& bases) {
@@ -144,10 +171,13 @@ void bind_loader(nb::module_& m) {
             stream.submit(std::move(needs));
           },
           "bases"_a, "Plan and start a batch: (fields, int64 rows of the store) for each base.")
-      .def("next", &next_batch, "Wait for the oldest batch; raises the error of its earliest failing chunk.")
+      .def("next", &next_batch,
+           "Wait for the oldest batch; raises the error of its earliest failing chunk.")
       .def_prop_ro("pending", &BatchStream::pending)
-      .def("close", [](BatchStream& stream, double deadline_s) { stream.close(Seconds(deadline_s)); }, "deadline_s"_a,
-           nb::call_guard<nb::gil_scoped_release>(), "Drop what is pending.");
+      .def(
+          "close",
+          [](BatchStream& stream, double deadline_s) { stream.close(Seconds(deadline_s)); },
+          "deadline_s"_a, nb::call_guard<nb::gil_scoped_release>(), "Drop what is pending.");
 }
 
 }  // namespace niskin::bindings

@@ -29,20 +29,26 @@ Choice choose(const char* option, const std::string& text,
   throw usage_error(std::string(option) + ": got \"" + text + "\", expected one of " + known);
 }
 
-std::shared_ptr<plan::FieldSet> make_field_set(const std::vector<std::shared_ptr<const zarr::Array>>& arrays,
-                                               const std::vector<FieldRow>& fields,
-                                               const std::vector<MaskArray>& masks,
-                                               const std::string& missing_chunks, const std::string& bad_values,
-                                               bool normalize_before_mask, float masked_fill_value) {
+std::shared_ptr<plan::FieldSet> make_field_set(
+    const std::vector<std::shared_ptr<const zarr::Array>>& arrays,
+    const std::vector<FieldRow>& fields, const std::vector<MaskArray>& masks,
+    const std::string& missing_chunks, const std::string& bad_values, bool normalize_before_mask,
+    float masked_fill_value) {
   std::vector<plan::FieldArray> field_arrays;
   for (const auto& array : arrays) field_arrays.push_back(plan::make_field_array(array));
   std::vector<plan::Field> rows;
   for (const auto& [channel, array, level, mask, mean, std] : fields) {
-    rows.push_back({.channel = channel, .array = array, .level = level, .mask = mask, .mean = mean, .std = std});
+    rows.push_back({.channel = channel,
+                    .array = array,
+                    .level = level,
+                    .mask = mask,
+                    .mean = mean,
+                    .std = std});
   }
   std::vector<plan::Mask> planes;
   for (const auto& mask : masks) {
-    planes.emplace_back(static_cast<std::int64_t>(mask.shape(0)), static_cast<std::int64_t>(mask.shape(1)),
+    planes.emplace_back(static_cast<std::int64_t>(mask.shape(0)),
+                        static_cast<std::int64_t>(mask.shape(1)),
                         std::span(mask.data(), mask.size()));
   }
   const plan::Policy policy{
@@ -56,16 +62,19 @@ std::shared_ptr<plan::FieldSet> make_field_set(const std::vector<std::shared_ptr
                                              {"ignore", plan::BadValues::kIgnore}}),
       .normalize_before_mask = normalize_before_mask,
       .masked_fill_value = masked_fill_value};
-  return std::make_shared<plan::FieldSet>(std::move(field_arrays), std::move(rows), std::move(planes), policy);
+  return std::make_shared<plan::FieldSet>(std::move(field_arrays), std::move(rows),
+                                          std::move(planes), policy);
 }
 
 }  // namespace
 
 void bind_plan(nb::module_& m) {
-  nb::class_<plan::FieldSet>(m, "FieldSet", "What a base holds along its channel axis, and how it is prepared.")
-      .def(nb::new_(&make_field_set), "arrays"_a, "fields"_a, "masks"_a, nb::kw_only(), "missing_chunks"_a,
-           "bad_values"_a, "normalize_before_mask"_a, "masked_fill_value"_a,
-           "fields: (channel, array, level or -1, mask, mean, std) each; masks: uint8 (ny, nx), non-zero is wet.")
+  nb::class_<plan::FieldSet>(m, "FieldSet",
+                             "What a base holds along its channel axis, and how it is prepared.")
+      .def(nb::new_(&make_field_set), "arrays"_a, "fields"_a, "masks"_a, nb::kw_only(),
+           "missing_chunks"_a, "bad_values"_a, "normalize_before_mask"_a, "masked_fill_value"_a,
+           "fields: (channel, array, level or -1, mask, mean, std); masks: uint8 (ny, nx), 0 is "
+           "dry.")
       .def_prop_ro("rows", &plan::FieldSet::rows)
       .def_prop_ro("ny", &plan::FieldSet::ny)
       .def_prop_ro("nx", &plan::FieldSet::nx)

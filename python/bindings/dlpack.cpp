@@ -39,7 +39,9 @@ struct Managed {
   std::array<std::int64_t, 4> strides{};
 };
 
-void release(DLManagedTensor* tensor) noexcept { delete static_cast<Managed*>(tensor->manager_ctx); }
+void release(DLManagedTensor* tensor) noexcept {
+  delete static_cast<Managed*>(tensor->manager_ctx);
+}
 
 // Runs with the GIL, and only for a capsule that nobody has consumed.
 void destroy_capsule(PyObject* capsule) {

@@ -1,7 +1,7 @@
 // Memory of a slab as a DLPack capsule whose deleter is plain C++.
 //
-// The consumer's last view may die in any thread, without the GIL, after the loader or while the interpreter
-// ends: the deleter only lets go of the slab.
+// The consumer's last view may die in any thread, without the GIL, after the loader or while the
+// interpreter ends: the deleter only lets go of the slab.
 #pragma once
 
 #include <nanobind/nanobind.h>

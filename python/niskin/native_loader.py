@@ -114,9 +114,7 @@ class NativeLoader(Loader):
             plans = shard.bases(np.zeros(1, np.int64), writable=self.writable)
             sets = [self.field_sets.of(shard, plan) for plan in plans]
             rows = (plan.layout.base_rows * size for plan in plans)
-            largest = max(
-                largest, sum(n * s.row_bytes for n, s in zip(rows, sets, strict=True))
-            )
+            largest = max(largest, sum(n * s.row_bytes for n, s in zip(rows, sets, strict=True)))
         self.pool.admit(largest)
         room = (self.pool.memory_limit - self.pool.core.read_buffer_bytes) // max(largest, 1)
         if room < self.prefetch_batches:
@@ -144,9 +142,10 @@ class NativeLoader(Loader):
     def deliver(self, memory: _core.BaseMemory) -> Any:
         """A base as the kind of array that this loader hands out, without a copy."""
         import torch
+        from torch.utils.dlpack import from_dlpack
 
         with torch.inference_mode(False):
-            return torch.from_dlpack(memory)
+            return from_dlpack(memory)
 
     def place(self, batch: Batch) -> Batch:
         """The batch where the user wants it."""
@@ -244,9 +243,7 @@ class _Stream(BatchIterator):
     def _needs(self, number: int) -> list[tuple[_core.FieldSet, Any]]:
         if number not in self._plans:
             shard, local = resolve(self._owner.shards, self.schedule.batches[number])
-            plans = shard.bases(
-                local, shared=self.schedule.shared, writable=self._owner.writable
-            )
+            plans = shard.bases(local, shared=self.schedule.shared, writable=self._owner.writable)
             self._plans[number] = (shard, local, plans)
         shard, _, plans = self._plans[number]
         return [
@@ -276,7 +273,9 @@ class _Stream(BatchIterator):
 
     def _report(self, finished: _core.FinishedBatch, plans: tuple[BasePlan, ...]) -> None:
         for array, key, count in finished.missing_chunks:
-            what = f"{array}: chunk {key} is absent ({count} such chunks in this batch): got no such "
+            what = (
+                f"{array}: chunk {key} is absent ({count} such chunks in this batch): got no such "
+            )
             warnings.warn(
                 address(
                     what + "key, expected stored chunks; wet cells read as the fill value",
