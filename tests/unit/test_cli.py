@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,16 @@ def test_an_error_is_its_message_and_an_exit_code(error: Exception, code: int) -
     assert result.exit_code == code
     assert result.stderr == f"{type(error).__name__}: a: b\n"
     assert result.stdout == ""
+
+
+def test_a_warning_is_its_message() -> None:
+    program = typer.Typer()
+
+    def command() -> None:
+        warnings.warn("a: b", UserWarning, stacklevel=1)
+
+    program.command()(guarded(command))
+    assert runner.invoke(program, []).stderr == "warning: a: b\n"
 
 
 def test_debug_lets_the_error_through() -> None:

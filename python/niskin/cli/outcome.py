@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any, NoReturn, get_type_hints
 
@@ -28,7 +29,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, debug: bool = False, **options: Any) -> None:
         try:
-            command(*args, **options)
+            with warnings.catch_warnings():
+                if not debug:
+                    warnings.showwarning = _warn
+                command(*args, **options)
         except (UsageError, StoreError, FormatError, DecodeError) as error:
             if debug:
                 raise
@@ -56,6 +60,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Shows a warning as its message, without the line of source that gave it."""
+    typer.echo(f"warning: {message}", err=True)
 
 
 def _fail(message: str, code: int) -> NoReturn:

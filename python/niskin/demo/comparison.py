@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from niskin.train.metrics import EpochMeter, PhaseMetrics
 from niskin.train.model import OceanNet
 from niskin.train.rollout import masked_loss
 
-__all__ = ["Equality", "SideBySide", "compare_bits", "race", "race_training"]
+__all__ = ["Equality", "SideBySide", "compare_bits", "race", "training_step"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,33 +62,36 @@ def compare_bits(native: Iterable[Batch], cpu: Iterable[Batch]) -> Equality:
     return Equality(batches=batches, tensors=tensors, values=values, difference=None)
 
 
-def race(native: Loader, cpu: Loader, *, rounds: int) -> SideBySide:
-    """Takes all batches of both loaders in turn, `rounds` times after one round to warm up."""
+def race(
+    native: Loader, cpu: Loader, *, rounds: int, work: Callable[[Batch], None] | None = None
+) -> SideBySide:
+    """Takes all batches of both loaders in turn, `rounds` times after one round to warm up.
+
+    `work` is done with each batch; without it, batches are only taken.
+    """
     passes: tuple[list[PhaseMetrics], list[PhaseMetrics]] = ([], [])
     for number in range(rounds + 1):
         for loader, found in zip((native, cpu), passes, strict=True):
             meter = EpochMeter()
-            for _ in meter.watch(loader):
-                pass
+            for batch in meter.watch(loader):
+                if work is not None:
+                    work(batch)
             if number:
                 found.append(meter.result(loss=0.0))
     return SideBySide(native=_total(passes[0]), cpu=_total(passes[1]))
 
 
-def race_training(model: OceanNet, native: Loader, cpu: Loader, *, rounds: int) -> SideBySide:
-    """As `race`, with a training step on a copy of `model` per batch and no round to warm up."""
-    passes: tuple[list[PhaseMetrics], list[PhaseMetrics]] = ([], [])
-    for _ in range(rounds):
-        for loader, found in zip((native, cpu), passes, strict=True):
-            trained = copy.deepcopy(model).train()
-            optimizer = torch.optim.SGD(trained.parameters(), lr=0.0)
-            meter = EpochMeter()
-            for batch in meter.watch(loader):
-                optimizer.zero_grad(set_to_none=True)
-                masked_loss(trained, batch, trained.change).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-            found.append(meter.result(loss=0.0))
-    return SideBySide(native=_total(passes[0]), cpu=_total(passes[1]))
+def training_step(model: OceanNet) -> Callable[[Batch], None]:
+    """The work of one training step, done on a copy of `model` that stays as it is."""
+    trained = copy.deepcopy(model).train()
+    optimizer = torch.optim.AdamW(trained.parameters(), lr=0.0)
+
+    def step(batch: Batch) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        masked_loss(trained, batch, trained.change).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
 
 
 def _total(passes: list[PhaseMetrics]) -> PhaseMetrics:

@@ -145,7 +145,7 @@ def _losses(axes: Axes, curves: Sequence[LossCurve]) -> None:
             (curve.first_batch, 1.0), xycoords=("data", "axes fraction"),
             xytext=(4, -11), textcoords="offset points", fontsize=9, color="#666666",
         )  # fmt: skip
-    axes.axhline(1.0, color=_COLOURS["climatology"], linewidth=1, linestyle="--")
+    axes.axhline(1.0, color="#999999", linewidth=1, linestyle="--")
     axes.set(ylim=(0, None), xlim=(0, total * 1.02), xlabel="batch", ylabel="mean square error")
     axes.set_title("Loss; 1 is that of persistence over one step, all channels alike")
     handles, labels = axes.get_legend_handles_labels()

@@ -21,7 +21,7 @@ from niskin.shard import TrainingShard
 from niskin.train import Trainer, TrainingObserver, TrainingResult
 from niskin.train.data import RunData, make_loader
 
-from .comparison import Equality, SideBySide, compare_bits, race, race_training
+from .comparison import Equality, SideBySide, compare_bits, race, training_step
 from .forecast import Forecasts, SeasonalCycle, forecast
 from .picture import LossCurve, draw
 from .settings import SST, DemoSettings
@@ -153,7 +153,7 @@ def _compare(
         loading = race(native, cpu, rounds=settings.timed_rounds)
     with ExitStack() as closing:
         native, cpu = _pair(closing, shards, schedule[: settings.trained_batches])
-        training = race_training(trainer.model, native, cpu, rounds=1)
+        training = race(native, cpu, rounds=1, work=training_step(trainer.model))
     return equality, loading, training
 
 

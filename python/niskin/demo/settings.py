@@ -89,7 +89,7 @@ class DemoSettings:
 FULL = DemoSettings(
     resolution="1deg",
     years=4,
-    widths=(24, 48, 64),
+    widths=(16, 32, 48),
     patch=2,
     epochs=3,
     steps=(1, 2),
@@ -99,7 +99,7 @@ FULL = DemoSettings(
     forecast_steps=4,
     forecast_every=4,
     compared_batches=8,
-    timed_rounds=3,
+    timed_rounds=2,
     trained_batches=6,
 )
 
@@ -107,7 +107,7 @@ QUICK = DemoSettings(
     resolution="2deg",
     years=3,
     widths=(16, 32),
-    patch=1,
+    patch=2,
     epochs=2,
     steps=(1, 2),
     step_transition=(2,),

@@ -1,0 +1,1 @@
+"""Benchmarks: answers are compared first, then competitors take turns. `python -m bench --help`."""
