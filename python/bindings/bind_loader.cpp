@@ -55,6 +55,7 @@ Counts as_dict(const loader::WorkCounts& work) {
 Counts as_dict(const loader::PoolCounts& counts) {
   Counts d = as_dict(counts.work);
   d["slab_bytes_live"] = counts.slabs.live_bytes;
+  d["slab_bytes_delivered"] = counts.slabs.delivered_bytes;
   d["slab_bytes_idle"] = counts.slabs.idle_bytes;
   d["slab_bytes_peak"] = counts.slabs.peak_bytes;
   d["slab_allocations"] = counts.slabs.allocations;

@@ -164,7 +164,7 @@ class NativeLoader(Loader):
         if self._said_held:
             return
         pool = self.pool.core.counts()
-        held = pool["slab_bytes_live"] - pool["reserved_bytes"]
+        held = pool["slab_bytes_delivered"]
         if held > self.pool.memory_limit:
             self._said_held = True
             warnings.warn(

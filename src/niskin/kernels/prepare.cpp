@@ -36,8 +36,8 @@ Source Source::skip(std::size_t count) const noexcept {
 
 float element(const Source& source, std::size_t index) noexcept {
   if (source.form == Form::kPlanar) {
-    return from_bits(byte_of(source, 0, index) | byte_of(source, 1, index) << 8 | byte_of(source, 2, index) << 16 |
-                     byte_of(source, 3, index) << 24);
+    return from_bits(byte_of(source, 0, index) | byte_of(source, 1, index) << 8 |
+                     byte_of(source, 2, index) << 16 | byte_of(source, 3, index) << 24);
   }
   std::uint32_t bits = 0;
   std::memcpy(&bits, source.bytes[0] + index * sizeof bits, sizeof bits);
@@ -47,7 +47,7 @@ float element(const Source& source, std::size_t index) noexcept {
   return from_bits(bits);
 }
 
-std::size_t prepare_scalar(const Source& source, const Transform& transform, Wet wet, float* out,
+std::size_t prepare_scalar(const Source& source, const Transform& transform, Wet wet, Slots outs,
                            std::size_t count, bool /*stream*/) noexcept {
   std::size_t bad = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ std::size_t prepare_scalar(const Source& source, const Transform& transform, Wet
     if (is_wet && !std::isfinite(x)) ++bad;
     if (transform.mask_first && !is_wet) x = transform.fill;
     const float y = finite_rule((x - transform.mean) / transform.std);
-    out[i] = transform.mask_first || is_wet ? y : transform.fill;
+    for (float* out : outs) out[i] = transform.mask_first || is_wet ? y : transform.fill;
   }
   return bad;
 }

@@ -1,11 +1,11 @@
 // The one fused pass: bytes of a chunk to finished numbers of a batch.
 //
-//   x finite rule    y = (x - mean) / std in float32, true division; NaN -> 0, +-inf -> +-largest float32
-//   mask after       dry cells are `fill`
-//   mask first       dry cells are `fill` before the rule instead
+//   x finite rule    y = (x - mean) / std in float32, true division; NaN -> 0, +-inf -> +-largest
+//   float32 mask after       dry cells are `fill` mask first       dry cells are `fill` before the
+//   rule instead
 //
-// `prepare_scalar` is the truth; every variant gives the same bits. Short, contiguous, noexcept; allocates
-// nothing. The caller sees to the floating-point mode (no flush-to-zero).
+// `prepare_scalar` is the truth; every variant gives the same bits. Short, contiguous, noexcept;
+// allocates nothing. The caller sees to the floating-point mode (no flush-to-zero).
 #pragma once
 
 #include <array>
@@ -41,12 +41,17 @@ struct Wet {
   std::size_t first_bit = 0;           // of the first cell
 };
 
-// Writes `count` cells to `out`; returns how many wet cells of the source were NaN or infinite. `stream`
-// bypasses the cache where the variant can: finish with `fence` before another thread reads `out`.
-using Prepare = std::size_t (*)(const Source& source, const Transform& transform, Wet wet, float* out,
-                                std::size_t count, bool stream) noexcept;
+// Where the same cells go: never empty. The numbers are computed once, whatever the number of
+// slots.
+using Slots = std::span<float* const>;
 
-std::size_t prepare_scalar(const Source& source, const Transform& transform, Wet wet, float* out,
+// Writes `count` cells to each of `outs`; returns how many wet cells of the source were NaN or
+// infinite. `stream` bypasses the cache where the variant can: finish with `fence` before another
+// thread reads them.
+using Prepare = std::size_t (*)(const Source& source, const Transform& transform, Wet wet,
+                                Slots outs, std::size_t count, bool stream) noexcept;
+
+std::size_t prepare_scalar(const Source& source, const Transform& transform, Wet wet, Slots outs,
                            std::size_t count, bool stream) noexcept;
 
 struct Variant {

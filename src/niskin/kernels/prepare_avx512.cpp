@@ -10,14 +10,21 @@ namespace {
 constexpr std::size_t kLanes = 16;
 constexpr __mmask16 kAll = 0xFFFF;
 
+// Floats past a multiple of the register's size.
+std::size_t misaligned(const float* out) noexcept {
+  return reinterpret_cast<std::uintptr_t>(out) / sizeof(float) % kLanes;
+}
+
 template <Form form>
 __m512 load(const Source& source, std::size_t i, __mmask16 lanes) noexcept {
   if constexpr (form == Form::kPlanar) {
     const auto plane = [&](int k) {
-      return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, source.bytes[static_cast<std::size_t>(k)] + i));
+      return _mm512_cvtepu8_epi32(
+          _mm_maskz_loadu_epi8(lanes, source.bytes[static_cast<std::size_t>(k)] + i));
     };
     const __m512i low = _mm512_or_si512(plane(0), _mm512_slli_epi32(plane(1), 8));
-    const __m512i high = _mm512_or_si512(_mm512_slli_epi32(plane(2), 16), _mm512_slli_epi32(plane(3), 24));
+    const __m512i high =
+        _mm512_or_si512(_mm512_slli_epi32(plane(2), 16), _mm512_slli_epi32(plane(3), 24));
     return _mm512_castsi512_ps(_mm512_or_si512(low, high));
   } else {
     const __m512i bits = _mm512_maskz_loadu_epi32(lanes, source.bytes[0] + i * sizeof(float));
@@ -38,8 +45,8 @@ __mmask16 wet_lanes(const Wet& wet, std::size_t i) noexcept {
 }
 
 template <Form form, bool mask_first>
-std::size_t run(const Source& source, const Transform& transform, Wet wet, float* out, std::size_t count,
-                bool stream) noexcept {
+std::size_t run(const Source& source, const Transform& transform, Wet wet, Slots outs,
+                std::size_t count, bool stream) noexcept {
   const __m512 mean = _mm512_set1_ps(transform.mean);
   const __m512 std = _mm512_set1_ps(transform.std);
   const __m512 fill = _mm512_set1_ps(transform.fill);
@@ -59,41 +66,52 @@ std::size_t run(const Source& source, const Transform& transform, Wet wet, float
     if constexpr (!mask_first) y = _mm512_mask_mov_ps(fill, is_wet, y);
     return y;
   };
-  const auto some = [](std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); };
+  const auto put_some = [&](std::size_t i, std::size_t n) noexcept {
+    const auto lanes = static_cast<__mmask16>((1U << n) - 1U);
+    const __m512 y = compute(i, lanes);
+    for (float* out : outs) _mm512_mask_storeu_ps(out + i, lanes, y);
+  };
+  for (float* out : outs) stream = stream && misaligned(out) == misaligned(outs[0]);
 
   std::size_t i = 0;
   if (stream) {
-    const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(out) / sizeof(float) % kLanes;
-    if (misaligned != 0) {
-      i = kLanes - misaligned < count ? kLanes - misaligned : count;
-      _mm512_mask_storeu_ps(out, some(i), compute(0, some(i)));
+    const std::size_t past = misaligned(outs[0]);
+    if (past != 0) {
+      i = kLanes - past < count ? kLanes - past : count;
+      put_some(0, i);
     }
-    for (; i + kLanes <= count; i += kLanes) _mm512_stream_ps(out + i, compute(i, kAll));
+    for (; i + kLanes <= count; i += kLanes) {
+      const __m512 y = compute(i, kAll);
+      for (float* out : outs) _mm512_stream_ps(out + i, y);
+    }
   } else {
-    for (; i + kLanes <= count; i += kLanes) _mm512_storeu_ps(out + i, compute(i, kAll));
+    for (; i + kLanes <= count; i += kLanes) {
+      const __m512 y = compute(i, kAll);
+      for (float* out : outs) _mm512_storeu_ps(out + i, y);
+    }
   }
-  if (i < count) _mm512_mask_storeu_ps(out + i, some(count - i), compute(i, some(count - i)));
+  if (i < count) put_some(i, count - i);
   return bad;
 }
 
 template <Form form>
-std::size_t choose(const Source& source, const Transform& transform, Wet wet, float* out, std::size_t count,
-                   bool stream) noexcept {
-  return transform.mask_first ? run<form, true>(source, transform, wet, out, count, stream)
-                              : run<form, false>(source, transform, wet, out, count, stream);
+std::size_t choose(const Source& source, const Transform& transform, Wet wet, Slots outs,
+                   std::size_t count, bool stream) noexcept {
+  return transform.mask_first ? run<form, true>(source, transform, wet, outs, count, stream)
+                              : run<form, false>(source, transform, wet, outs, count, stream);
 }
 
 }  // namespace
 
-std::size_t prepare_avx512(const Source& source, const Transform& transform, Wet wet, float* out,
+std::size_t prepare_avx512(const Source& source, const Transform& transform, Wet wet, Slots outs,
                            std::size_t count, bool stream) noexcept {
   switch (source.form) {
     case Form::kNative:
-      return choose<Form::kNative>(source, transform, wet, out, count, stream);
+      return choose<Form::kNative>(source, transform, wet, outs, count, stream);
     case Form::kSwapped:
-      return choose<Form::kSwapped>(source, transform, wet, out, count, stream);
+      return choose<Form::kSwapped>(source, transform, wet, outs, count, stream);
     case Form::kPlanar:
-      return choose<Form::kPlanar>(source, transform, wet, out, count, stream);
+      return choose<Form::kPlanar>(source, transform, wet, outs, count, stream);
   }
   return 0;
 }

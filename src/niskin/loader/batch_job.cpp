@@ -32,14 +32,16 @@ std::uint64_t BatchJob::slab_bytes(const std::vector<plan::BaseRequest>& bases) 
   return total;
 }
 
-BatchJob::BatchJob(std::vector<plan::BaseRequest> bases, SlabPool& slabs) : bases_(std::move(bases)) {
+BatchJob::BatchJob(std::vector<plan::BaseRequest> bases) : bases_(std::move(bases)) {
   plan::make_read_plan(bases_, plan_);
-  std::uint64_t offset = 0;
   for (const auto& base : bases_) {
-    offsets_.push_back(offset);
-    offset += base_bytes(base);
+    offsets_.push_back(slab_bytes_);
+    slab_bytes_ += base_bytes(base);
   }
-  slab_ = slabs.take(offset);
+}
+
+void BatchJob::take_slab(SlabPool& slabs) {
+  if (!slab_) slab_ = slabs.take(slab_bytes_);
 }
 
 float* BatchJob::base_data(std::size_t number) const noexcept {
@@ -55,7 +57,8 @@ float* BatchJob::slot(std::uint32_t base, std::uint32_t row, std::uint32_t chann
 void BatchJob::fill_dry() const noexcept {
   for (const plan::DrySlot& dry : plan_.dry) {
     const plan::FieldSet& set = fields(dry.base);
-    std::fill_n(slot(dry.base, dry.row, dry.channel), set.plane_cells(), set.policy().masked_fill_value);
+    std::fill_n(slot(dry.base, dry.row, dry.channel), set.plane_cells(),
+                set.policy().masked_fill_value);
   }
 }
 

@@ -1,7 +1,7 @@
 // One batch in the making: what it needs, where it goes and what came of it.
 //
-// Made by BatchStream, filled by the workers of a Pool. The parts above `state` are constant while workers
-// run; `state` belongs to the pool's mutex until the job is done.
+// Made by BatchStream, filled by the workers of a Pool. The parts above `state` are constant while
+// workers run; `state` belongs to the pool's mutex until the job is done.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct BadValue {
   std::uint32_t base = 0;
   std::uint32_t channel = 0;
   std::uint64_t count = 0;
-  std::uint32_t first_row = 0;   // of the base
-  std::int64_t first_cell = 0;   // in the plane, C order
+  std::uint32_t first_row = 0;  // of the base
+  std::int64_t first_cell = 0;  // in the plane, C order
 };
 
 // Absent chunks of an array in which a needed cell is wet.
@@ -51,8 +51,13 @@ struct MissingChunk {
 
 class BatchJob {
  public:
-  // Plans the reads and lays the bases out in a slab. Throws UsageError for a row outside its store.
-  BatchJob(std::vector<plan::BaseRequest> bases, SlabPool& slabs);
+  // Plans the reads. Throws UsageError for a row outside its store.
+  explicit BatchJob(std::vector<plan::BaseRequest> bases);
+
+  // Takes the memory of the batch, once, before its first task runs: as late as can be, so that the
+  // slab of a batch that the user has just let go of serves the next one.
+  void take_slab(SlabPool& slabs);
+  std::uint64_t slab_bytes() const noexcept { return slab_bytes_; }
 
   std::size_t base_count() const noexcept { return bases_.size(); }
   const plan::BaseRequest& base(std::size_t number) const { return bases_[number]; }
@@ -74,7 +79,7 @@ class BatchJob {
     WorkCounts work;
     std::map<std::pair<std::uint32_t, std::uint32_t>, BadValue> bad;  // by base and channel
     std::map<std::string, MissingChunk> missing;                      // by array
-    std::exception_ptr error;      // of the earliest task that failed
+    std::exception_ptr error;  // of the earliest task that failed
     std::size_t error_task = 0;
   };
   State state;
@@ -84,6 +89,7 @@ class BatchJob {
  private:
   std::vector<plan::BaseRequest> bases_;
   std::vector<std::uint64_t> offsets_;
+  std::uint64_t slab_bytes_ = 0;
   plan::ReadPlan plan_;
   std::shared_ptr<Slab> slab_;
 };

@@ -15,7 +15,8 @@ using Seconds = std::chrono::duration<double>;
 BatchStream::BatchStream(std::shared_ptr<Pool> pool, int prefetch_batches)
     : pool_(std::move(pool)), prefetch_batches_(prefetch_batches) {
   if (prefetch_batches < 1) {
-    throw usage_error(fmt::format("prefetch_batches: got {}, expected at least 1", prefetch_batches));
+    throw usage_error(
+        fmt::format("prefetch_batches: got {}, expected at least 1", prefetch_batches));
   }
 }
 
@@ -34,8 +35,8 @@ bool BatchStream::admits(const std::vector<plan::BaseRequest>& bases) const {
 void BatchStream::submit(std::vector<plan::BaseRequest> bases) {
   pool_->check_process();
   if (closed_) throw usage_error("batch stream: got a batch after close, expected an open stream");
-  auto job = std::make_shared<BatchJob>(std::move(bases), *pool_->state_->slabs);
-  const std::uint64_t bytes = job->slab()->size_bytes();
+  auto job = std::make_shared<BatchJob>(std::move(bases));
+  const std::uint64_t bytes = job->slab_bytes();
   pool_->state_->submit(job);
   pool_->state_->reserve(bytes, true);
   ring_.push_back({std::move(job), bytes});
@@ -51,7 +52,8 @@ bool BatchStream::wait(Seconds at_most) {
 }
 
 FinishedBatch BatchStream::take() {
-  if (!wait(Seconds(0))) throw usage_error("batch stream: got take, expected a batch that is ready");
+  if (!wait(Seconds(0)))
+    throw usage_error("batch stream: got take, expected a batch that is ready");
   Entry entry = std::move(ring_.front());
   ring_.pop_front();
   pool_->state_->unreserve(entry.bytes);
@@ -60,7 +62,9 @@ FinishedBatch BatchStream::take() {
     close(Seconds(2));
     std::rethrow_exception(entry.job->state.error);
   }
-  if (entry.job->state.cancelled || closed_) throw usage_error("batch stream: got take, expected an open stream");
+  if (entry.job->state.cancelled || closed_)
+    throw usage_error("batch stream: got take, expected an open stream");
+  pool_->state_->slabs->deliver(*entry.job->slab());
   return {std::move(entry.job), waited_s};
 }
 

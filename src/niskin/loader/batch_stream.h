@@ -1,8 +1,8 @@
 // Batches in order: a bounded ring of batches in the making.
 //
-// One consumer submits what the next batches need and takes them out in the same order; workers of the
-// pool fill them meanwhile, without a barrier between batches. Not safe to use from several threads at
-// once, except `close`. The pool must be open; it may be shared with other streams.
+// One consumer submits what the next batches need and takes them out in the same order; workers of
+// the pool fill them meanwhile, without a barrier between batches. Not safe to use from several
+// threads at once, except `close`. The pool must be open; it may be shared with other streams.
 #pragma once
 
 #include <chrono>
@@ -28,19 +28,19 @@ class BatchStream {
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
-  // Whether a further batch may be submitted: the ring has room and the pool's memory admits it. The
-  // batch that `next` would wait for is always admitted.
+  // Whether a further batch may be submitted: the ring has room and the pool's memory admits it.
+  // The batch that `next` would wait for is always admitted.
   bool admits(const std::vector<plan::BaseRequest>& bases) const;
   // Plans and queues a batch. Throws UsageError for rows outside their store and after `close`.
   void submit(std::vector<plan::BaseRequest> bases);
   std::size_t pending() const noexcept { return ring_.size(); }
   // Waits for the oldest batch, at most so long; false if it is not ready yet.
   bool wait(std::chrono::duration<double> at_most);
-  // The oldest batch, which must be ready. Throws the error of its earliest failing chunk; the stream is
-  // closed then.
+  // The oldest batch, which must be ready. Throws the error of its earliest failing chunk; the
+  // stream is closed then.
   FinishedBatch take();
-  // Drops what is pending and waits for running tasks until the deadline; those that hang are left with
-  // the memory they own. Idempotent.
+  // Drops what is pending and waits for running tasks until the deadline; those that hang are left
+  // with the memory they own. Idempotent.
   void close(std::chrono::duration<double> deadline);
 
  private:

@@ -32,9 +32,13 @@ struct Tile {
   std::int64_t columns() const { return x1 - x0; }
 };
 
+// The slots of one channel of a base that want the same plane: prepared once, stored in each.
+using Uses = std::span<const plan::Placement>;
+
 class ChunkRun final : public zarr::PieceSink {
  public:
-  ChunkRun(const BatchJob& job, const plan::ChunkTask& task, WorkerMemory& memory, Turn& turn, TaskReport& report)
+  ChunkRun(const BatchJob& job, const plan::ChunkTask& task, WorkerMemory& memory, Turn& turn,
+           TaskReport& report)
       : job_(job),
         task_(task),
         memory_(memory),
@@ -42,12 +46,18 @@ class ChunkRun final : public zarr::PieceSink {
         report_(report),
         array_(job.fields(task.base).arrays()[task.array]),
         index_(array_.chunk_index(task.row_chunk, task.level_chunk, task.y_chunk, task.x_chunk)),
-        placements_(job.plan().placements_of(task)),
         prepare_(kernels::prepare()),
         stream_(job.slab()->size_bytes() >= kStreamBytes) {
     const std::int64_t y0 = task.y_chunk * array_.chunk_ny;
     const std::int64_t x0 = task.x_chunk * array_.chunk_nx;
-    tile_ = {y0, std::min(y0 + array_.chunk_ny, array_.ny), x0, std::min(x0 + array_.chunk_nx, array_.nx)};
+    const auto placements = job.plan().placements_of(task);
+    for (std::size_t begin = 0, end = 0; begin < placements.size(); begin = end) {
+      for (end = begin + 1; end < placements.size() && !placements[end].first_use; ++end) {
+      }
+      uses_.push_back(placements.subspan(begin, end - begin));
+    }
+    tile_ = {y0, std::min(y0 + array_.chunk_ny, array_.ny), x0,
+             std::min(x0 + array_.chunk_nx, array_.nx)};
   }
 
   void run() {
@@ -73,20 +83,20 @@ class ChunkRun final : public zarr::PieceSink {
 
   void take(const zarr::Piece& piece) override {
     const kernels::Source source = as_source(piece);
-    for (const plan::Placement& placement : placements_) {
-      const std::uint64_t begin = plane_begin(placement);
+    for (const Uses uses : uses_) {
+      const std::uint64_t begin = plane_begin(uses);
       const std::uint64_t end = begin + plane_span();
       if (begin >= piece.first + piece.count || end <= piece.first) continue;
-      place_part(placement, source, piece, begin);
+      place_part(uses, source, piece, begin);
     }
   }
 
  private:
   const zarr::ArrayMeta& meta() const { return array_.array->meta(); }
 
-  std::uint64_t plane_begin(const plan::Placement& placement) const {
-    return static_cast<std::uint64_t>(placement.row_in_chunk * array_.row_stride +
-                                      placement.level_in_chunk * array_.level_stride);
+  std::uint64_t plane_begin(Uses uses) const {
+    return static_cast<std::uint64_t>(uses.front().row_in_chunk * array_.row_stride +
+                                      uses.front().level_in_chunk * array_.level_stride);
   }
   // Elements from the first to the last wanted one of a plane (contiguous planes).
   std::uint64_t plane_span() const {
@@ -95,10 +105,11 @@ class ChunkRun final : public zarr::PieceSink {
 
   std::vector<zarr::ElementRange> wanted_ranges() const {
     std::vector<zarr::ElementRange> ranges;
-    for (const plan::Placement& placement : placements_) {
-      ranges.push_back({plane_begin(placement), plane_begin(placement) + plane_span()});
+    for (const Uses uses : uses_) {
+      ranges.push_back({plane_begin(uses), plane_begin(uses) + plane_span()});
     }
-    std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    std::sort(ranges.begin(), ranges.end(),
+              [](const auto& a, const auto& b) { return a.begin < b.begin; });
     std::size_t kept = 0;
     for (const auto& range : ranges) {
       if (kept > 0 && range.begin <= ranges[kept - 1].end) {
@@ -121,50 +132,54 @@ class ChunkRun final : public zarr::PieceSink {
     return {kernels::Form::kPlanar, planes};
   }
 
-  // The cells of one placement that lie in `piece`, as runs that are contiguous on both sides.
-  void place_part(const plan::Placement& placement, const kernels::Source& source, const zarr::Piece& piece,
+  // The cells of one plane that lie in `piece`, as runs that are contiguous on both sides.
+  void place_part(Uses uses, const kernels::Source& source, const zarr::Piece& piece,
                   std::uint64_t plane_first) {
     const bool whole_rows = array_.chunk_nx == array_.nx;
     const std::int64_t run_rows = whole_rows ? tile_.rows() : 1;
     for (std::int64_t y = tile_.y0; y < tile_.y1; y += run_rows) {
-      const std::uint64_t run_begin = plane_first + static_cast<std::uint64_t>((y - tile_.y0) * array_.y_stride);
-      const std::uint64_t run_end = run_begin + static_cast<std::uint64_t>(run_rows * tile_.columns());
+      const std::uint64_t run_begin =
+          plane_first + static_cast<std::uint64_t>((y - tile_.y0) * array_.y_stride);
+      const std::uint64_t run_end =
+          run_begin + static_cast<std::uint64_t>(run_rows * tile_.columns());
       const std::uint64_t begin = std::max(run_begin, piece.first);
       const std::uint64_t end = std::min(run_end, piece.first + piece.count);
       if (begin >= end) continue;
-      const std::int64_t cell = y * array_.nx + tile_.x0 + static_cast<std::int64_t>(begin - run_begin);
-      put(placement, source.skip(begin - piece.first), cell, end - begin);
+      const std::int64_t cell =
+          y * array_.nx + tile_.x0 + static_cast<std::int64_t>(begin - run_begin);
+      put(uses, source.skip(begin - piece.first), cell, end - begin);
     }
   }
 
-  // Prepares `count` cells from `cell` on of a placement's plane.
-  void put(const plan::Placement& placement, const kernels::Source& source, std::int64_t cell, std::uint64_t count) {
+  // Prepares `count` cells from `cell` on of a plane.
+  void put(Uses uses, const kernels::Source& source, std::int64_t cell, std::uint64_t count) {
     if (!meta().missing_markers.empty()) {
-      put_with_markers(placement, source, cell, count);
+      put_with_markers(uses, source, cell, count);
     } else {
-      put_plain(placement, source, cell, count);
+      put_plain(uses, source, cell, count);
     }
   }
 
-  void put_plain(const plan::Placement& placement, const kernels::Source& source, std::int64_t cell,
-                 std::uint64_t count) {
-    const plan::FieldSet& set = job_.fields(placement.base);
-    const plan::Field& field = set.fields()[placement.channel];
-    const plan::Mask& mask = set.mask_of(placement.channel);
+  void put_plain(Uses uses, const kernels::Source& source, std::int64_t cell, std::uint64_t count) {
+    const plan::FieldSet& set = job_.fields(uses.front().base);
+    const plan::Field& field = set.fields()[uses.front().channel];
+    const plan::Mask& mask = set.mask_of(uses.front().channel);
     const kernels::Transform transform{.mean = field.mean,
                                        .std = field.std,
                                        .fill = set.policy().masked_fill_value,
                                        .mask_first = !set.policy().normalize_before_mask};
-    float* out = job_.slot(placement.base, placement.row, placement.channel) + cell;
-    const std::size_t bad =
-        prepare_(source, transform, {mask.bits(), static_cast<std::size_t>(cell)}, out, count, stream_);
-    if (bad > 0 && placement.first_use && set.policy().bad_values != plan::BadValues::kIgnore) {
-      note_bad(placement, source, mask, cell, count, bad);
+    slots_.clear();
+    for (const plan::Placement& use : uses)
+      slots_.push_back(job_.slot(use.base, use.row, use.channel) + cell);
+    const std::size_t bad = prepare_(
+        source, transform, {mask.bits(), static_cast<std::size_t>(cell)}, slots_, count, stream_);
+    if (bad > 0 && set.policy().bad_values != plan::BadValues::kIgnore) {
+      note_bad(uses, source, mask, cell, count, bad);
     }
   }
 
   // Missing markers become NaN first, in runs that stay in the first-level cache.
-  void put_with_markers(const plan::Placement& placement, const kernels::Source& source, std::int64_t cell,
+  void put_with_markers(Uses uses, const kernels::Source& source, std::int64_t cell,
                         std::uint64_t count) {
     constexpr std::uint64_t kRun = 2048;
     std::array<float, kRun> run;
@@ -177,36 +192,39 @@ class ChunkRun final : public zarr::PieceSink {
                      ? x
                      : std::numeric_limits<float>::quiet_NaN();
       }
-      put_plain(placement, {kernels::Form::kNative, {reinterpret_cast<const std::byte*>(run.data())}},
+      put_plain(uses, {kernels::Form::kNative, {reinterpret_cast<const std::byte*>(run.data())}},
                 cell + static_cast<std::int64_t>(begin), n);
     }
   }
 
-  void note_bad(const plan::Placement& placement, const kernels::Source& source, const plan::Mask& mask,
-                std::int64_t cell, std::uint64_t count, std::size_t bad) {
+  void note_bad(Uses uses, const kernels::Source& source, const plan::Mask& mask, std::int64_t cell,
+                std::uint64_t count, std::size_t bad) {
     std::uint64_t i = 0;
-    while (i < count && !(mask.wet(cell + static_cast<std::int64_t>(i)) && !std::isfinite(kernels::element(source, i)))) {
+    while (i < count && !(mask.wet(cell + static_cast<std::int64_t>(i)) &&
+                          !std::isfinite(kernels::element(source, i)))) {
       ++i;
     }
-    report_.bad.push_back(
-        {placement.base, placement.channel, bad, placement.row, cell + static_cast<std::int64_t>(i)});
+    report_.bad.push_back({uses.front().base, uses.front().channel, bad, uses.front().row,
+                           cell + static_cast<std::int64_t>(i)});
   }
 
   void absent() {
     ++report_.work.absent_chunks;
-    for (const plan::Placement& placement : placements_) {
-      const plan::FieldSet& set = job_.fields(placement.base);
-      if (!set.mask_of(placement.channel).any_wet_in(tile_.y0, tile_.y1, tile_.x0, tile_.x1)) continue;
-      if (report_.missing.empty()) note_missing(set, placement);
+    for (const Uses uses : uses_) {
+      const plan::FieldSet& set = job_.fields(uses.front().base);
+      if (!set.mask_of(uses.front().channel).any_wet_in(tile_.y0, tile_.y1, tile_.x0, tile_.x1))
+        continue;
+      if (report_.missing.empty()) note_missing(set, uses);
     }
-    memory_.row.assign(static_cast<std::size_t>(tile_.columns()), static_cast<float>(meta().fill_value));
-    for (const plan::Placement& placement : placements_) {
-      for (std::int64_t y = tile_.y0; y < tile_.y1; ++y) put_row(placement, y);
+    memory_.row.assign(static_cast<std::size_t>(tile_.columns()),
+                       static_cast<float>(meta().fill_value));
+    for (const Uses uses : uses_) {
+      for (std::int64_t y = tile_.y0; y < tile_.y1; ++y) put_row(uses, y);
     }
   }
 
   // A wet cell needs a chunk that is not there.
-  void note_missing(const plan::FieldSet& set, const plan::Placement& placement) {
+  void note_missing(const plan::FieldSet& set, Uses uses) {
     if (const auto conflict = array_.array->key_form_conflict()) throw Error(*conflict);
     const Place place = array_.array->place(index_);
     switch (set.policy().missing_chunks) {
@@ -217,10 +235,12 @@ class ChunkRun final : public zarr::PieceSink {
         return;
       case plan::MissingChunks::kError:
         throw store_error(
-            fmt::format("{}: chunk {} is absent: got no such key, expected a stored chunk, since wet cells of "
+            fmt::format("{}: chunk {} is absent: got no such key, expected a stored chunk, since "
+                        "wet cells of "
                         "channel {} need it",
-                        meta().name, place.chunk_key, set.fields()[placement.channel].channel),
-            "was the store copied whole? missing_chunks=\"warn\" or \"fill\" reads it as the fill value")
+                        meta().name, place.chunk_key, set.fields()[uses.front().channel].channel),
+            "was the store copied whole? missing_chunks=\"warn\" or \"fill\" reads it as the fill "
+            "value")
             .at({.store = place.store});
     }
   }
@@ -259,8 +279,10 @@ class ChunkRun final : public zarr::PieceSink {
     if (got < out.size()) {
       Place place = array_.array->place(index_);
       place.bytes = {offset, offset + out.size()};
-      throw decode_error(fmt::format("the chunk became shorter while it was read: got {} of {} bytes", got, out.size()),
-                         "is another program writing this store?")
+      throw decode_error(
+          fmt::format("the chunk became shorter while it was read: got {} of {} bytes", got,
+                      out.size()),
+          "is another program writing this store?")
           .at(place);
     }
   }
@@ -269,7 +291,8 @@ class ChunkRun final : public zarr::PieceSink {
     const auto ranges = wanted_ranges();
     memory_.encoded.resize(std::max<std::size_t>(memory_.encoded.size(), kPieceBytes));
     for (const auto& range : ranges) {
-      for (std::uint64_t first = range.begin; first < range.end; first += kPieceBytes / sizeof(float)) {
+      for (std::uint64_t first = range.begin; first < range.end;
+           first += kPieceBytes / sizeof(float)) {
         const std::uint64_t count = std::min(kPieceBytes / sizeof(float), range.end - first);
         read(value, first * sizeof(float), {memory_.encoded.data(), count * sizeof(float)});
         const auto start = Clock::now();
@@ -292,7 +315,7 @@ class ChunkRun final : public zarr::PieceSink {
       ++report_.work.decodes;
       chunk = {kernels::Form::kNative, {reinterpret_cast<const std::byte*>(memory_.chunk.data())}};
     }
-    for (const plan::Placement& placement : placements_) gather(placement, chunk);
+    for (const Uses uses : uses_) gather(uses, chunk);
     report_.work.decode_s += seconds_since(start);
   }
 
@@ -302,7 +325,8 @@ class ChunkRun final : public zarr::PieceSink {
     NativeCopy(const ChunkRun& run, float* out) : run_(run), out_(out) {}
     void take(const zarr::Piece& piece) override {
       const kernels::Source source = run_.as_source(piece);
-      for (std::uint64_t i = 0; i < piece.count; ++i) out_[piece.first + i] = kernels::element(source, i);
+      for (std::uint64_t i = 0; i < piece.count; ++i)
+        out_[piece.first + i] = kernels::element(source, i);
     }
 
    private:
@@ -310,22 +334,22 @@ class ChunkRun final : public zarr::PieceSink {
     float* out_;
   };
 
-  void gather(const plan::Placement& placement, const kernels::Source& chunk) {
+  void gather(Uses uses, const kernels::Source& chunk) {
     auto& row = memory_.row;
     row.resize(static_cast<std::size_t>(tile_.columns()));
     for (std::int64_t y = tile_.y0; y < tile_.y1; ++y) {
       const std::uint64_t begin =
-          plane_begin(placement) + static_cast<std::uint64_t>((y - tile_.y0) * array_.y_stride);
+          plane_begin(uses) + static_cast<std::uint64_t>((y - tile_.y0) * array_.y_stride);
       for (std::size_t x = 0; x < row.size(); ++x) {
         row[x] = kernels::element(chunk, begin + x * static_cast<std::uint64_t>(array_.x_stride));
       }
-      put_row(placement, y);
+      put_row(uses, y);
     }
   }
 
   // One row of the tile from `memory_.row`.
-  void put_row(const plan::Placement& placement, std::int64_t y) {
-    put(placement, {kernels::Form::kNative, {reinterpret_cast<const std::byte*>(memory_.row.data())}},
+  void put_row(Uses uses, std::int64_t y) {
+    put(uses, {kernels::Form::kNative, {reinterpret_cast<const std::byte*>(memory_.row.data())}},
         y * array_.nx + tile_.x0, memory_.row.size());
   }
 
@@ -336,7 +360,8 @@ class ChunkRun final : public zarr::PieceSink {
   TaskReport& report_;
   const plan::FieldArray& array_;
   const Shape index_;
-  const std::span<const plan::Placement> placements_;
+  std::vector<Uses> uses_;
+  std::vector<float*> slots_;  // of the uses at hand
   const kernels::Prepare prepare_;
   const bool stream_;
   Tile tile_{};
@@ -344,8 +369,8 @@ class ChunkRun final : public zarr::PieceSink {
 
 }  // namespace
 
-void run_chunk_task(const BatchJob& job, const plan::ChunkTask& task, WorkerMemory& memory, Turn& turn,
-                    TaskReport& report) {
+void run_chunk_task(const BatchJob& job, const plan::ChunkTask& task, WorkerMemory& memory,
+                    Turn& turn, TaskReport& report) {
   ChunkRun(job, task, memory, turn, report).run();
 }
 

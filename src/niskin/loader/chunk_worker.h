@@ -1,8 +1,8 @@
 // What a worker does with one chunk: read, decode, prepare every plane that the batch wants.
 //
-// Uncompressed and blosc chunks pass through in pieces that stay in the core's cache; no decoded chunk is
-// written to memory. Reads go to buffers of the worker, never to the batch, so that a read that hangs
-// can be left behind. One ChunkWorker belongs to one thread.
+// Uncompressed and blosc chunks pass through in pieces that stay in the core's cache; no decoded
+// chunk is written to memory. Reads go to buffers of the worker, never to the batch, so that a read
+// that hangs can be left behind. One ChunkWorker belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,13 @@ struct WorkerMemory {
   std::vector<float> row;    // of a tile
 
   std::uint64_t size_bytes() const {
-    return encoded.capacity() + scratch.size_bytes() + (chunk.capacity() + row.capacity()) * sizeof(float);
+    return encoded.capacity() + scratch.size_bytes() +
+           (chunk.capacity() + row.capacity()) * sizeof(float);
   }
 };
 
-// The right to use a core. Held when a task starts and ends; a task gives it back around a read that has
-// to wait. `token_wait_s` collects the time in `acquire`.
+// The right to use a core. Held when a task starts and ends; a task gives it back around a read
+// that has to wait. `token_wait_s` collects the time in `acquire`.
 class Turn {
  public:
   virtual ~Turn() = default;
@@ -43,7 +44,7 @@ struct TaskReport {
 };
 
 // Runs one task of `job`. Throws the error of the chunk, with its place.
-void run_chunk_task(const BatchJob& job, const plan::ChunkTask& task, WorkerMemory& memory, Turn& turn,
-                    TaskReport& report);
+void run_chunk_task(const BatchJob& job, const plan::ChunkTask& task, WorkerMemory& memory,
+                    Turn& turn, TaskReport& report);
 
 }  // namespace niskin::loader

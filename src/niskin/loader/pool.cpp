@@ -21,9 +21,11 @@ std::uint64_t read_share(const PoolOptions& options) {
 }
 
 PoolOptions checked(PoolOptions options) {
-  if (options.max_concurrent_reads < 1 || options.decode_threads < 1 || options.memory_limit_bytes < 1) {
+  if (options.max_concurrent_reads < 1 || options.decode_threads < 1 ||
+      options.memory_limit_bytes < 1) {
     throw usage_error(fmt::format(
-        "pool: got max_concurrent_reads={}, decode_threads={}, memory_limit={}, expected at least 1; all must be "
+        "pool: got max_concurrent_reads={}, decode_threads={}, memory_limit={}, expected at least "
+        "1; all must be "
         "positive",
         options.max_concurrent_reads, options.decode_threads, options.memory_limit_bytes));
   }
@@ -64,7 +66,10 @@ Pool::State::State(PoolOptions given)
       free_turns_(given.decode_threads) {}
 
 void Pool::State::submit(const std::shared_ptr<BatchJob>& job) {
-  job->fill_dry();
+  if (job->done()) {  // every slot is dry
+    job->take_slab(*slabs);
+    job->fill_dry();
+  }
   MutexLock lock(mutex_);
   if (stopping_) throw usage_error("pool: got a batch after close, expected an open pool");
   if (!job->done()) jobs_.emplace(next_job_++, job);
@@ -190,6 +195,7 @@ void Pool::State::run(Fresh fresh, MutexLock& lock) {
   std::exception_ptr error;
   WorkerTurn turn(*this, {fresh.number, fresh.task});
   try {
+    if (fresh.task == 0) fresh.job->fill_dry();
     run_chunk_task(*fresh.job, fresh.job->plan().tasks[fresh.task], *memory, turn, report);
   } catch (...) {
     error = std::current_exception();
@@ -215,6 +221,7 @@ bool Pool::State::find_fresh(Fresh& fresh) {
     const std::uint64_t bytes = task_bytes(job, job.state.next_task);
     if (bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > read_buffer_bytes) return false;
     bytes_in_flight_ += bytes;
+    if (job.state.next_task == 0) job.take_slab(*slabs);
     ++job.state.running;
     fresh = {first->first, first->second, job.state.next_task++, bytes};
     return true;
@@ -226,7 +233,8 @@ std::uint64_t Pool::State::task_bytes(const BatchJob& job, std::size_t task) con
   const plan::ChunkTask& chunk = job.plan().tasks[task];
   const plan::FieldArray& array = job.fields(chunk.base).arrays()[chunk.array];
   const std::uint64_t bytes = array.array->meta().chunk_bytes();
-  return array.array->meta().codec || !array.planes_are_contiguous() ? bytes : std::min(bytes, kPieceBytes);
+  return array.array->meta().codec || !array.planes_are_contiguous() ? bytes
+                                                                     : std::min(bytes, kPieceBytes);
 }
 
 void Pool::State::merge(const Fresh& fresh, TaskReport& report, std::exception_ptr error) {
@@ -238,7 +246,8 @@ void Pool::State::merge(const Fresh& fresh, TaskReport& report, std::exception_p
     auto [it, is_new] = state.bad.try_emplace({bad.base, bad.channel}, bad);
     if (is_new) continue;
     it->second.count += bad.count;
-    if (std::pair(bad.first_row, bad.first_cell) < std::pair(it->second.first_row, it->second.first_cell)) {
+    if (std::pair(bad.first_row, bad.first_cell) <
+        std::pair(it->second.first_row, it->second.first_cell)) {
       it->second.first_row = bad.first_row;
       it->second.first_cell = bad.first_cell;
     }
@@ -286,7 +295,8 @@ std::unique_ptr<WorkerMemory> Pool::State::take_memory() {
 void Pool::State::give_back(std::unique_ptr<WorkerMemory> memory) {
   counts_.worker_bytes += memory->size_bytes();
   // More idle memory than tasks in flight may use: a burst of waiting reads is over.
-  if (counts_.worker_bytes > read_buffer_bytes && memories_.size() >= static_cast<std::size_t>(decode_threads)) {
+  if (counts_.worker_bytes > read_buffer_bytes &&
+      memories_.size() >= static_cast<std::size_t>(decode_threads)) {
     counts_.worker_bytes -= memory->size_bytes();
     return;
   }
@@ -294,7 +304,8 @@ void Pool::State::give_back(std::unique_ptr<WorkerMemory> memory) {
   memories_.push_back(std::move(memory));
 }
 
-Pool::Pool(PoolOptions options) : state_(std::make_shared<State>(checked(options))), process_(getpid()) {}
+Pool::Pool(PoolOptions options)
+    : state_(std::make_shared<State>(checked(options))), process_(getpid()) {}
 
 Pool::~Pool() {
   if (getpid() == process_) {
@@ -310,7 +321,8 @@ std::uint64_t Pool::memory_limit_bytes() const noexcept { return state_->memory_
 void Pool::raise_memory_limit(std::uint64_t at_least_bytes) {
   check_process();
   std::uint64_t now = state_->memory_limit_bytes;
-  while (now < at_least_bytes && !state_->memory_limit_bytes.compare_exchange_weak(now, at_least_bytes)) {
+  while (now < at_least_bytes &&
+         !state_->memory_limit_bytes.compare_exchange_weak(now, at_least_bytes)) {
   }
   state_->slabs->set_limit(state_->memory_limit_bytes);
 }
@@ -329,8 +341,9 @@ int Pool::close(std::chrono::duration<double> deadline) {
 
 void Pool::check_process() const {
   if (getpid() != process_) {
-    throw usage_error(fmt::format("pool: used after fork: got process {}, expected {}", getpid(), process_),
-                      "make the pool and the loader in the process that uses them, or start it by spawn");
+    throw usage_error(
+        fmt::format("pool: used after fork: got process {}, expected {}", getpid(), process_),
+        "make the pool and the loader in the process that uses them, or start it by spawn");
   }
 }
 

@@ -39,7 +39,8 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   const std::shared_ptr<SlabPool> slabs;
 
  private:
-  using TaskId = std::pair<std::uint64_t, std::size_t>;  // job number, task number: earlier is smaller
+  using TaskId =
+      std::pair<std::uint64_t, std::size_t>;  // job number, task number: earlier is smaller
   struct Fresh {
     std::uint64_t number = 0;
     std::shared_ptr<BatchJob> job;
@@ -60,10 +61,12 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   static void work(const std::shared_ptr<State>& self, Worker* worker);
   void run_while_first(MutexLock& lock) NISKIN_REQUIRES(mutex_);
   void run(Fresh fresh, MutexLock& lock) NISKIN_REQUIRES(mutex_);
-  // Moves past jobs that have no task left to start; the first task that may start, if bytes allow it.
+  // Moves past jobs that have no task left to start; the first task that may start, if bytes allow
+  // it.
   bool find_fresh(Fresh& fresh) NISKIN_REQUIRES(mutex_);
   std::uint64_t task_bytes(const BatchJob& job, std::size_t task) const;
-  void merge(const Fresh& fresh, TaskReport& report, std::exception_ptr error) NISKIN_REQUIRES(mutex_);
+  void merge(const Fresh& fresh, TaskReport& report, std::exception_ptr error)
+      NISKIN_REQUIRES(mutex_);
   // Hands free turns to waiters, then to an idle or a new worker.
   void grant() NISKIN_REQUIRES(mutex_);
   std::unique_ptr<WorkerMemory> take_memory() NISKIN_REQUIRES(mutex_);
@@ -73,7 +76,8 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   CondVar idle_;      // workers without work
   CondVar job_done_;  // consumers and close
   bool stopping_ NISKIN_GUARDED_BY(mutex_) = false;
-  std::map<std::uint64_t, std::shared_ptr<BatchJob>> jobs_ NISKIN_GUARDED_BY(mutex_);  // with tasks to start
+  std::map<std::uint64_t, std::shared_ptr<BatchJob>> jobs_
+      NISKIN_GUARDED_BY(mutex_);  // with tasks to start
   std::uint64_t next_job_ NISKIN_GUARDED_BY(mutex_) = 0;
   int free_turns_ NISKIN_GUARDED_BY(mutex_);
   std::uint64_t bytes_in_flight_ NISKIN_GUARDED_BY(mutex_) = 0;

@@ -7,8 +7,10 @@
 
 namespace niskin::loader {
 
-Slab::Slab(std::size_t size_bytes) : data_(nullptr), size_bytes_(std::max<std::size_t>(size_bytes, 1)) {
-  void* memory = mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+Slab::Slab(std::size_t size_bytes)
+    : data_(nullptr), size_bytes_(std::max<std::size_t>(size_bytes, 1)) {
+  void* memory =
+      mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
   // Far fewer page faults on first touch; a refusal costs speed only.
@@ -46,7 +48,16 @@ std::shared_ptr<Slab> SlabPool::take(std::size_t size_bytes) {
     counts_.peak_bytes = std::max(counts_.peak_bytes, counts_.live_bytes + counts_.idle_bytes);
   }
   Slab* raw = slab.release();
-  return {raw, [pool = shared_from_this()](Slab* back) { pool->give_back(std::unique_ptr<Slab>(back)); }};
+  return {raw, [pool = shared_from_this()](Slab* back) {
+            pool->give_back(std::unique_ptr<Slab>(back));
+          }};
+}
+
+void SlabPool::deliver(Slab& slab) {
+  MutexLock lock(mutex_);
+  if (slab.delivered_) return;
+  slab.delivered_ = true;
+  counts_.delivered_bytes += slab.size_bytes();
 }
 
 SlabPool::Counts SlabPool::counts() const {
@@ -72,6 +83,8 @@ void SlabPool::give_back(std::unique_ptr<Slab> slab) {
   std::vector<std::unique_ptr<Slab>> freed;  // unmapped after the lock is released
   MutexLock lock(mutex_);
   counts_.live_bytes -= slab->size_bytes();
+  if (slab->delivered_) counts_.delivered_bytes -= slab->size_bytes();
+  slab->delivered_ = false;
   if (closed_) {
     freed.push_back(std::move(slab));
   } else {
@@ -83,10 +96,11 @@ void SlabPool::give_back(std::unique_ptr<Slab> slab) {
 }
 
 void SlabPool::trim(std::vector<std::unique_ptr<Slab>>& freed) {
-  while (!idle_.empty() && counts_.live_bytes + counts_.idle_bytes > limit_bytes_) {
-    const auto smallest = std::min_element(idle_.begin(), idle_.end(), [](const auto& a, const auto& b) {
-      return a->size_bytes() < b->size_bytes();
-    });
+  while (!idle_.empty() &&
+         counts_.live_bytes - counts_.delivered_bytes + counts_.idle_bytes > limit_bytes_) {
+    const auto smallest = std::min_element(
+        idle_.begin(), idle_.end(),
+        [](const auto& a, const auto& b) { return a->size_bytes() < b->size_bytes(); });
     counts_.idle_bytes -= (*smallest)->size_bytes();
     freed.push_back(std::move(*smallest));
     idle_.erase(smallest);

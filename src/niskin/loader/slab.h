@@ -1,8 +1,8 @@
 // Slabs: the memory of batches, kept and reused.
 //
-// Fresh memory is slow, so a slab goes back to its pool when the last owner lets go of it, in whichever
-// thread that happens, and is handed out again. Safe to use from several threads; a slab may outlive
-// every other owner of its pool.
+// Fresh memory is slow, so a slab goes back to its pool when the last owner lets go of it, in
+// whichever thread that happens, and is handed out again. Safe to use from several threads; a slab
+// may outlive every other owner of its pool.
 #pragma once
 
 #include <cstddef>
@@ -26,24 +26,31 @@ class Slab {
   std::size_t size_bytes() const noexcept { return size_bytes_; }
 
  private:
+  friend class SlabPool;
   std::byte* data_;
   std::size_t size_bytes_;
+  bool delivered_ = false;  // guarded by the pool's mutex
 };
 
 class SlabPool : public std::enable_shared_from_this<SlabPool> {
  public:
   struct Counts {
-    std::uint64_t live_bytes = 0;  // handed out
-    std::uint64_t idle_bytes = 0;  // waiting to be reused
-    std::uint64_t peak_bytes = 0;  // of both together
+    std::uint64_t live_bytes = 0;       // handed out
+    std::uint64_t delivered_bytes = 0;  // of these, in the hands of the user
+    std::uint64_t idle_bytes = 0;       // waiting to be reused
+    std::uint64_t peak_bytes = 0;       // of both together
     std::uint64_t allocations = 0;
   };
 
-  // Idle slabs are freed, smallest first, as long as all slabs together are above `limit_bytes`.
+  // Idle slabs are freed, smallest first, as long as all slabs that are not delivered together are
+  // above `limit_bytes`.
   explicit SlabPool(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  // At least `size_bytes`: the smallest idle slab that fits and is at most twice that, or a new one.
+  // At least `size_bytes`: the smallest idle slab that fits and is at most twice that, or a new
+  // one.
   std::shared_ptr<Slab> take(std::size_t size_bytes);
+  // The slab is the user's from now on, until it comes back: it no longer counts against the limit.
+  void deliver(Slab& slab);
   Counts counts() const;
   void set_limit(std::uint64_t limit_bytes);
   // Frees the idle slabs, and from now on every slab that comes back.

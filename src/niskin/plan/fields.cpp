@@ -18,10 +18,12 @@ Axes find_axes(const zarr::ArrayMeta& meta) {
     if (names[0] == "lev" && names[1] == "time") return {1, 0, 2, 3};
   }
   throw format_error(
-      names.empty() ? std::string("got dimensions without names, expected (time, lat/y, lon/x)")
-                    : fmt::format("got dimensions ({}), expected (time, lat/y, lon/x), with lev before or after "
-                                  "time for arrays with levels",
-                                  fmt::join(names, ", ")));
+      names.empty()
+          ? std::string("got dimensions without names, expected (time, lat/y, lon/x)")
+          : fmt::format(
+                "got dimensions ({}), expected (time, lat/y, lon/x), with lev before or after "
+                "time for arrays with levels",
+                fmt::join(names, ", ")));
 }
 
 // Elements between neighbours along each dimension of a chunk as it is stored.
@@ -39,7 +41,8 @@ Shape chunk_strides(const zarr::ArrayMeta& meta) {
 
 void check_type(const zarr::ArrayMeta& meta) {
   if (meta.dtype.kind != TypeKind::kFloat || meta.dtype.size_bytes != 4) {
-    throw format_error(fmt::format("got dtype {}, expected float32 (<f4 or >f4)", meta.dtype.name()));
+    throw format_error(
+        fmt::format("got dtype {}, expected float32 (<f4 or >f4)", meta.dtype.name()));
   }
   if (meta.scaled) {
     throw format_error("got scale_factor or add_offset, expected float32 that is not packed");
@@ -48,7 +51,8 @@ void check_type(const zarr::ArrayMeta& meta) {
 
 }  // namespace
 
-Shape FieldArray::chunk_index(std::int64_t row, std::int64_t level, std::int64_t y, std::int64_t x) const {
+Shape FieldArray::chunk_index(std::int64_t row, std::int64_t level, std::int64_t y,
+                              std::int64_t x) const {
   Shape index(axes.level < 0 ? 3 : 4);
   index[static_cast<std::size_t>(axes.time)] = row;
   if (axes.level >= 0) index[static_cast<std::size_t>(axes.level)] = level;
@@ -65,7 +69,8 @@ FieldArray make_field_array(std::shared_ptr<const zarr::Array> array) {
     FieldArray field;
     field.axes = find_axes(meta);
     const Shape strides = chunk_strides(meta);
-    const auto read = [&](int axis, std::int64_t& extent, std::int64_t& chunk, std::int64_t& stride) {
+    const auto read = [&](int axis, std::int64_t& extent, std::int64_t& chunk,
+                          std::int64_t& stride) {
       if (axis < 0) return;
       const auto d = static_cast<std::size_t>(axis);
       extent = meta.shape[d];
@@ -77,7 +82,8 @@ FieldArray make_field_array(std::shared_ptr<const zarr::Array> array) {
     read(field.axes.y, field.ny, field.chunk_ny, field.y_stride);
     read(field.axes.x, field.nx, field.chunk_nx, field.x_stride);
     if (element_count(meta.shape) == 0) {
-      throw format_error(fmt::format("got shape {}, expected no zero-sized extent", to_string(meta.shape)));
+      throw format_error(
+          fmt::format("got shape {}, expected no zero-sized extent", to_string(meta.shape)));
     }
     field.array = std::move(array);
     return field;
@@ -86,34 +92,42 @@ FieldArray make_field_array(std::shared_ptr<const zarr::Array> array) {
   }
 }
 
-FieldSet::FieldSet(std::vector<FieldArray> arrays, std::vector<Field> fields, std::vector<Mask> masks,
-                   Policy policy)
-    : arrays_(std::move(arrays)), fields_(std::move(fields)), masks_(std::move(masks)), policy_(policy) {
-  if (fields_.empty() || arrays_.empty()) throw usage_error("fields: got none, expected at least one channel");
+FieldSet::FieldSet(std::vector<FieldArray> arrays, std::vector<Field> fields,
+                   std::vector<Mask> masks, Policy policy)
+    : arrays_(std::move(arrays)),
+      fields_(std::move(fields)),
+      masks_(std::move(masks)),
+      policy_(policy) {
+  if (fields_.empty() || arrays_.empty())
+    throw usage_error("fields: got none, expected at least one channel");
   for (const FieldArray& field : arrays_) {
     if (field.rows != rows() || field.ny != ny() || field.nx != nx()) {
-      throw format_error(fmt::format("got {} rows of {} x {} cells, expected {} rows of {} x {} as in {}", field.rows,
-                                     field.ny, field.nx, rows(), ny(), nx(), arrays_.front().array->meta().name))
+      throw format_error(
+          fmt::format("got {} rows of {} x {} cells, expected {} rows of {} x {} as in {}",
+                      field.rows, field.ny, field.nx, rows(), ny(), nx(),
+                      arrays_.front().array->meta().name))
           .at({.store = field.array->store().name(), .array = field.array->meta().name});
     }
   }
   for (const Mask& mask : masks_) {
     if (mask.ny() != ny() || mask.nx() != nx()) {
-      throw format_error(
-          fmt::format("mask: got {} x {} cells, expected {} x {}", mask.ny(), mask.nx(), ny(), nx()));
+      throw format_error(fmt::format("mask: got {} x {} cells, expected {} x {}", mask.ny(),
+                                     mask.nx(), ny(), nx()));
     }
   }
   for (const Field& field : fields_) {
     if (field.array >= arrays_.size() || field.mask >= masks_.size()) {
-      throw usage_error(fmt::format("channel {}: got array {} and mask {}, expected below {} and {}", field.channel,
-                                    field.array, field.mask, arrays_.size(), masks_.size()));
+      throw usage_error(
+          fmt::format("channel {}: got array {} and mask {}, expected below {} and {}",
+                      field.channel, field.array, field.mask, arrays_.size(), masks_.size()));
     }
     const FieldArray& array = arrays_[field.array];
     const bool has_levels = array.axes.level >= 0;
     if (has_levels ? field.level < 0 || field.level >= array.levels : field.level != -1) {
-      throw format_error(fmt::format("channel {} selects level {}, but {} has {}", field.channel, field.level,
-                                     array.array->meta().name,
-                                     has_levels ? fmt::format("{} levels", array.levels) : "no levels"));
+      throw format_error(
+          fmt::format("channel {} selects level {}, but {} has {}", field.channel, field.level,
+                      array.array->meta().name,
+                      has_levels ? fmt::format("{} levels", array.levels) : "no levels"));
     }
   }
 }

@@ -1,7 +1,7 @@
 // Fields: which plane of which array each channel is, and how its numbers are prepared.
 //
-// A FieldSet is what one base of a batch holds in its channel axis. Immutable once made, safe to share
-// between threads; knows nothing of oceans: a channel is a name for messages.
+// A FieldSet is what one base of a batch holds in its channel axis. Immutable once made, safe to
+// share between threads; knows nothing of oceans: a channel is a name for messages.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Axes {
   int x = 2;
 };
 
-// An array with what the plan needs of its geometry, in terms of its axes rather than of its dimensions.
-// Strides count elements inside a chunk as it is stored.
+// An array with what the plan needs of its geometry, in terms of its axes rather than of its
+// dimensions. Strides count elements inside a chunk as it is stored.
 struct FieldArray {
   std::shared_ptr<const zarr::Array> array;
   Axes axes;
@@ -40,15 +40,15 @@ struct FieldArray {
   bool planes_are_contiguous() const noexcept { return x_stride == 1 && y_stride == chunk_nx; }
 };
 
-// Dimensions must be named time, then lat or y, then lon or x, with lev before or after time where there
-// is a level axis; values must be unpacked float32. Throws FormatError naming the array.
+// Dimensions must be named time, then lat or y, then lon or x, with lev before or after time where
+// there is a level axis; values must be unpacked float32. Throws FormatError naming the array.
 FieldArray make_field_array(std::shared_ptr<const zarr::Array> array);
 
 struct Field {
   std::string channel;
-  std::uint32_t array = 0;   // in FieldSet::arrays
-  std::int64_t level = -1;   // position on the level axis, -1 for arrays without one
-  std::uint32_t mask = 0;    // in FieldSet::masks
+  std::uint32_t array = 0;  // in FieldSet::arrays
+  std::int64_t level = -1;  // position on the level axis, -1 for arrays without one
+  std::uint32_t mask = 0;   // in FieldSet::masks
   float mean = 0;
   float std = 1;
 };
@@ -62,8 +62,8 @@ struct Policy {
 
 class FieldSet {
  public:
-  // Throws UsageError for no field or an index out of range, FormatError for a level outside its array
-  // and for arrays or masks that differ in rows, ny or nx.
+  // Throws UsageError for no field or an index out of range, FormatError for a level outside its
+  // array and for arrays or masks that differ in rows, ny or nx.
   FieldSet(std::vector<FieldArray> arrays, std::vector<Field> fields, std::vector<Mask> masks,
            Policy policy);
 

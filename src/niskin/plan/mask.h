@@ -1,7 +1,7 @@
 // A mask: which cells of a plane are wet, one bit a cell.
 //
-// Immutable, safe to share between threads. Cell (y, x) is bit y * nx + x, least significant bit first;
-// eight readable bytes follow the last one, so that a kernel may load a word at any bit.
+// Immutable, safe to share between threads. Cell (y, x) is bit y * nx + x, least significant bit
+// first; eight readable bytes follow the last one, so that a kernel may load a word at any bit.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class Mask {
   }
   bool any_wet() const noexcept { return any_wet_; }
   // Whether a wet cell lies in rows [y0, y1) and columns [x0, x1).
-  bool any_wet_in(std::int64_t y0, std::int64_t y1, std::int64_t x0, std::int64_t x1) const noexcept;
+  bool any_wet_in(std::int64_t y0, std::int64_t y1, std::int64_t x0,
+                  std::int64_t x1) const noexcept;
 
  private:
   std::int64_t ny_;

@@ -14,29 +14,32 @@ namespace {
 struct Wanted {
   std::int64_t row_chunk;
   const zarr::Array* identity;  // bases may share an array
-  std::uint32_t array_rank;     // first-seen number of `identity`: an order that does not depend on addresses
+  std::uint32_t
+      array_rank;  // first-seen number of `identity`: an order that does not depend on addresses
   std::int64_t level_chunk;
   std::uint32_t array;
   Placement placement;
 
   auto key() const {
-    return std::tuple(row_chunk, array_rank, level_chunk, placement.row_in_chunk, placement.level_in_chunk,
-                      placement.base, placement.channel, placement.row);
+    return std::tuple(row_chunk, array_rank, level_chunk, placement.row_in_chunk,
+                      placement.level_in_chunk, placement.base, placement.channel, placement.row);
   }
   bool same_chunk(const Wanted& other) const {
-    return row_chunk == other.row_chunk && array_rank == other.array_rank && level_chunk == other.level_chunk;
+    return row_chunk == other.row_chunk && array_rank == other.array_rank &&
+           level_chunk == other.level_chunk;
   }
   bool same_plane(const Wanted& other) const {
     return same_chunk(other) && placement.row_in_chunk == other.placement.row_in_chunk &&
-           placement.level_in_chunk == other.placement.level_in_chunk && placement.base == other.placement.base &&
-           placement.channel == other.placement.channel;
+           placement.level_in_chunk == other.placement.level_in_chunk &&
+           placement.base == other.placement.base && placement.channel == other.placement.channel;
   }
 };
 
 class ArrayRanks {
  public:
   std::uint32_t of(const zarr::Array* array) {
-    const auto rank = static_cast<std::uint32_t>(std::find(seen_.begin(), seen_.end(), array) - seen_.begin());
+    const auto rank =
+        static_cast<std::uint32_t>(std::find(seen_.begin(), seen_.end(), array) - seen_.begin());
     if (rank == seen_.size()) seen_.push_back(array);
     return rank;
   }
@@ -48,17 +51,19 @@ class ArrayRanks {
 void check_rows(const BaseRequest& base) {
   for (const std::int64_t row : base.rows) {
     if (row < 0 || row >= base.fields->rows()) {
-      throw usage_error(fmt::format("row {} is out of bounds for {} rows", row, base.fields->rows()))
+      throw usage_error(
+          fmt::format("row {} is out of bounds for {} rows", row, base.fields->rows()))
           .at({.store = base.fields->arrays().front().array->store().name()});
     }
   }
 }
 
-void collect(std::uint32_t number, const BaseRequest& base, ArrayRanks& ranks, std::vector<Wanted>& wanted,
-             std::vector<DrySlot>& dry) {
+void collect(std::uint32_t number, const BaseRequest& base, ArrayRanks& ranks,
+             std::vector<Wanted>& wanted, std::vector<DrySlot>& dry) {
   const FieldSet& fields = *base.fields;
   std::vector<std::uint32_t> rank_of(fields.arrays().size());
-  for (std::size_t k = 0; k < rank_of.size(); ++k) rank_of[k] = ranks.of(fields.arrays()[k].array.get());
+  for (std::size_t k = 0; k < rank_of.size(); ++k)
+    rank_of[k] = ranks.of(fields.arrays()[k].array.get());
   for (std::uint32_t channel = 0; channel < fields.fields().size(); ++channel) {
     const Field& field = fields.fields()[channel];
     const FieldArray& array = fields.arrays()[field.array];
@@ -70,16 +75,18 @@ void collect(std::uint32_t number, const BaseRequest& base, ArrayRanks& ranks, s
         continue;
       }
       const std::int64_t at = base.rows[row];
-      wanted.push_back({.row_chunk = at / array.chunk_rows,
-                        .identity = array.array.get(),
-                        .array_rank = rank_of[field.array],
-                        .level_chunk = level / array.chunk_levels,
-                        .array = field.array,
-                        .placement = {.base = number,
-                                      .row = row,
-                                      .channel = channel,
-                                      .row_in_chunk = static_cast<std::uint32_t>(at % array.chunk_rows),
-                                      .level_in_chunk = static_cast<std::uint32_t>(level % array.chunk_levels)}});
+      wanted.push_back(
+          {.row_chunk = at / array.chunk_rows,
+           .identity = array.array.get(),
+           .array_rank = rank_of[field.array],
+           .level_chunk = level / array.chunk_levels,
+           .array = field.array,
+           .placement = {
+               .base = number,
+               .row = row,
+               .channel = channel,
+               .row_in_chunk = static_cast<std::uint32_t>(at % array.chunk_rows),
+               .level_in_chunk = static_cast<std::uint32_t>(level % array.chunk_levels)}});
     }
   }
 }
@@ -88,7 +95,8 @@ void add_tasks(const FieldArray& array, const Wanted& head, std::uint32_t first,
                std::vector<ChunkTask>& tasks) {
   for (std::int64_t y = 0; y * array.chunk_ny < array.ny; ++y) {
     for (std::int64_t x = 0; x * array.chunk_nx < array.nx; ++x) {
-      tasks.push_back({head.placement.base, head.array, head.row_chunk, head.level_chunk, y, x, first, end});
+      tasks.push_back(
+          {head.placement.base, head.array, head.row_chunk, head.level_chunk, y, x, first, end});
     }
   }
 }
@@ -105,7 +113,8 @@ void make_read_plan(std::span<const BaseRequest> bases, ReadPlan& plan) {
     check_rows(bases[number]);
     collect(number, bases[number], ranks, wanted, plan.dry);
   }
-  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) { return a.key() < b.key(); });
+  std::sort(wanted.begin(), wanted.end(),
+            [](const Wanted& a, const Wanted& b) { return a.key() < b.key(); });
   for (std::size_t begin = 0; begin < wanted.size();) {
     const auto first = static_cast<std::uint32_t>(plan.placements.size());
     std::size_t end = begin;

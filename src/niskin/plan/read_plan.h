@@ -1,7 +1,7 @@
 // The read plan of a batch: every chunk it needs exactly once, and where each plane of it goes.
 //
-// A pure value: no I/O, no clock; the same inputs give the same plan. Tasks are ordered by chunk of rows,
-// then by array, so that neighbouring rows are read one after the other.
+// A pure value: no I/O, no clock; the same inputs give the same plan. Tasks are ordered by chunk of
+// rows, then by array, so that neighbouring rows are read one after the other.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,8 @@ struct ReadPlan {
   std::vector<DrySlot> dry;
 
   std::span<const Placement> placements_of(const ChunkTask& task) const {
-    return std::span(placements).subspan(task.first_placement, task.end_placement - task.first_placement);
+    return std::span(placements)
+        .subspan(task.first_placement, task.end_placement - task.first_placement);
   }
 };
 
