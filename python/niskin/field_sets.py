@@ -18,7 +18,7 @@ __all__ = ["FieldSets"]
 
 
 class FieldSets:
-    """The field sets of a loader's bases, made once each; stores stay open as long as this lives."""
+    """The field sets of a loader's bases, made once each; keeps the stores open while it lives."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _core.Group] = {}

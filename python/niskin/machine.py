@@ -1,4 +1,4 @@
-"""What this process may use of the machine: cores and memory, as scheduler and cgroup allow them."""
+"""What this process may use of the machine: cores and memory, as scheduler and cgroup allow."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
             for step in batch: ...
 
 Every chunk that a batch needs is read and decoded once and leaves the core's cache as finished
-floats, in the memory of the batch. That memory goes back to the pool when the last tensor that views
-it dies: batches may be kept as long as you like.
+floats, in the memory of the batch. That memory goes back to the pool when the last tensor that
+views it dies: batches may be kept as long as you like.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ _WORK_S = ("read_s", "decode_s", "token_wait_s")
 
 
 class NativeLoader(Loader):
-    """Batches through the C++ core. One live iterator at a time; see `Loader` for what loaders share.
+    """Batches through the C++ core; see `Loader` for what loaders share.
 
-    `device`: where batches are delivered. `prefetch_batches`: batches in the making beside the one in
-    use, fewer where the pool's memory limit asks for it. `pin_memory`: page-locked host memory; default:
-    when the device is a GPU. `writable`: memory of its own for every tensor. `pool`: threads and memory
-    to share; default: the one of this process. `max_concurrent_reads`, `decode_threads` and
-    `memory_limit` instead of `pool` make a pool of the loader's own, closed with it.
+    `device`: where batches are delivered. `prefetch_batches`: batches in the making beside the
+    one in use, fewer where the pool's memory limit asks for it. `pin_memory`: page-locked host
+    memory; default: when the device is a GPU. `writable`: memory of its own for every tensor.
+    `pool`: threads and memory to share; default: the one of this process. `max_concurrent_reads`,
+    `decode_threads` and `memory_limit` instead of `pool` make a pool of the loader's own, closed
+    with it.
 
-    Raises UsageError for no shards, options out of range, a memory limit below one batch, and a device
-    that this machine lacks; FormatError and StoreError for stores that the core cannot read; TypeError for
-    a sampler that is not a sized iterable.
+    Raises UsageError for no shards, options out of range, a memory limit below one batch, and a
+    device that this machine lacks; FormatError and StoreError for stores that the core cannot read;
+    TypeError for a sampler that is not a sized iterable.
     """
 
     def __init__(
@@ -120,14 +121,15 @@ class NativeLoader(Loader):
         if room < self.prefetch_batches:
             warnings.warn(
                 f"NativeLoader: prefetch_batches: got {self.prefetch_batches}, but memory_limit "
-                f"{self.pool.memory_limit} has room for {room} of {largest} bytes: prefetch shrinks",
+                f"{self.pool.memory_limit} has room for {room} of {largest} bytes: prefetch "
+                "shrinks",
                 stacklevel=3,
             )
 
     def stats(self) -> dict[str, Any]:
         """`LoaderStats`, and the core's work for delivered batches.
 
-        `reads` and `bytes_read` of stored ranges, `decodes` and `chunks` (`absent_chunks` of these),
+        `reads` and `bytes_read` of stored ranges, `decodes`, `chunks` (`absent_chunks` of these),
         `read_s`, `decode_s` and `token_wait_s` summed over threads, and under `pool` its `stats`.
         """
         return super().stats() | self._work | {"pool": self.pool.stats()}

@@ -17,11 +17,11 @@ __all__ = ["Pool", "shared_pool"]
 class Pool:
     """Worker threads that read and decode, and a bound on the memory they use.
 
-    `max_concurrent_reads`: threads, and so reads that wait for the disk at once. `decode_threads`: how
-    many of them compute at once; default: usable cores divided by local ranks. `memory_limit` (bytes):
-    batches in the making, encoded bytes in flight and scratch together; default: a quarter of the memory
-    allowed, divided by local ranks, and always room for two batches. Batches that the caller holds do not
-    count against it. Threads start with the first batch.
+    `max_concurrent_reads`: threads, and so reads that wait for the disk at once. `decode_threads`:
+    how many of them compute at once; default: usable cores divided by local ranks. `memory_limit`
+    (bytes): batches in the making, encoded bytes in flight and scratch together; default: a quarter
+    of the memory allowed, divided by local ranks, and always room for two batches. Batches that the
+    caller holds do not count against it. Threads start with the first batch.
 
     Raises UsageError for numbers below 1, and on use in a process forked from this one.
     """
@@ -62,8 +62,8 @@ class Pool:
         need = batch_bytes + self.core.read_buffer_bytes
         if need > self.memory_limit:
             raise UsageError(
-                f"memory_limit: got {self.memory_limit} bytes, expected at least {need}: one batch is "
-                f"{batch_bytes} bytes and read buffers take {self.core.read_buffer_bytes}\n"
+                f"memory_limit: got {self.memory_limit} bytes, expected at least {need}: one batch "
+                f"is {batch_bytes} bytes and read buffers take {self.core.read_buffer_bytes}\n"
                 "  hint:  a smaller batch_size or fewer steps, or a larger memory_limit"
             )
 
@@ -74,8 +74,8 @@ class Pool:
     def close(self, deadline_s: float = 2.0) -> int:
         """Ends the threads; loaders on this pool then raise. Idempotent.
 
-        Waits at most `deadline_s`. Returns how many threads hang in a read; they are left behind with
-        the memory they own and clean up when the read returns.
+        Waits at most `deadline_s`. Returns how many threads hang in a read; they are left behind
+        with the memory they own and clean up when the read returns.
         """
         self.closed = True
         return int(self.core.close(deadline_s))
