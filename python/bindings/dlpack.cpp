@@ -67,7 +67,7 @@ nb::object dlpack_capsule(const BaseMemory& base) {
                      .deleter = release};
   PyObject* capsule = PyCapsule_New(&managed->tensor, "dltensor", destroy_capsule);
   if (capsule == nullptr) throw nb::python_error();
-  managed.release();
+  static_cast<void>(managed.release());  // the capsule owns it now
   return nb::steal(capsule);
 }
 
