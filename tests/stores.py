@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numcodecs
+import numcodecs.abc
 import numpy as np
 import xarray as xr
 import zarr
@@ -80,7 +81,7 @@ def tiny_store(
     ny: int = 4,
     nx: int = 6,
     levels: int = 3,
-    codec: Codec = "none",
+    codec: Codec | numcodecs.abc.Codec = "none",
     seed: int = 0,
     dtype: str = "<f4",
     order: Literal["C", "F"] = "C",
@@ -172,8 +173,10 @@ def copy_of(store: TinyStore, path: Path) -> TinyStore:
     return dataclasses.replace(store, **places)
 
 
-def compressor(codec: Codec) -> Any:
-    """The numcodecs codec of a name of `Codec`; None for "none"."""
+def compressor(codec: Codec | numcodecs.abc.Codec) -> Any:
+    """The numcodecs codec of a name of `Codec`, None for "none"; a codec is itself."""
+    if isinstance(codec, numcodecs.abc.Codec):
+        return codec
     return {
         "none": None,
         "lz4": numcodecs.LZ4(),
@@ -192,7 +195,7 @@ def write_array(
     dims: Sequence[str] | None,
     *,
     chunks: tuple[int, ...] | None = None,
-    codec: Codec = "none",
+    codec: Codec | numcodecs.abc.Codec = "none",
     order: Literal["C", "F"] = "C",
     separator: Literal[".", "/"] = ".",
     fill_value: float | None = None,
