@@ -10,17 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+import zarr
 from numpy.typing import NDArray
+from zarr.core.metadata import ArrayV2Metadata
 
 from niskin.chunk_files import ChunkFiles
 from niskin.errors import DecodeError, FormatError, StoreError, UsageError, address, near_names
 from niskin.missing_values import markers, unpack
+from niskin.one_chunk import one_chunk
 
 __all__ = ["RawArray", "RawStore", "local_path", "open_raw_store"]
 
@@ -32,22 +36,19 @@ class RawArray:
     name: str
     store: str
     dims: tuple[str, ...]
+    shape: tuple[int, ...]  # extent along each of `dims`
+    dtype: np.dtype[Any]  # as stored
     attributes: Mapping[str, Any]
     marks: tuple[float | int, ...]  # stored values that mean "missing", besides NaN
-    variable: xr.Variable  # lazy, undecoded
+    open_variable: Callable[[], xr.Variable]
     filters: tuple[str, ...] = ()
     files: ChunkFiles | None = None  # None: not in chunk files of its own
+    read_chunk: Callable[[], NDArray[Any]] | None = None  # None: not one chunk file
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent along each of `dims`."""
-        return tuple(self.variable.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The stored type."""
-        dtype: np.dtype[Any] = self.variable.dtype
-        return dtype
+    @cached_property
+    def variable(self) -> xr.Variable:
+        """The array in xarray: lazy, undecoded."""
+        return self.open_variable()
 
     def size(self, dim: str) -> int:
         """Extent along `dim`."""
@@ -66,6 +67,7 @@ class RawArray:
                 )
             )
         at = {dim: index % self.size(dim) for dim, index in at.items()}
+        absent: list[tuple[int, ...]] = []
         if self.files is not None:
             absent = self.files.absent(self._chunks(at, self.files))
             if absent and required:
@@ -77,7 +79,10 @@ class RawArray:
                     )
                 )
         try:
-            stored = np.asarray(self.variable.isel(at).values)
+            if self.read_chunk is None or at or absent:
+                stored = np.asarray(self.variable.isel(at).values)
+            else:
+                stored = self.read_chunk()
         except Exception as error:
             raise self.undecodable(error) from error
         return unpack(stored, self.attributes, self.marks)
@@ -85,7 +90,9 @@ class RawArray:
     def undecodable(self, error: Exception, chunk: str | None = None) -> Exception:
         """A failed read as one of our kinds, with its place."""
         place = f"{self.name}: chunk {chunk}" if chunk else self.name
-        kind = StoreError if isinstance(error, OSError) else DecodeError
+        # Codecs raise OSError too (gzip's BadGzipFile), but without the number of a system error.
+        failed = isinstance(error, OSError) and error.errno is not None
+        kind = StoreError if failed else DecodeError
         text = str(error) or type(error).__name__
         return kind(address(f"{place}: cannot be decoded: {text}", store=self.store))
 
@@ -152,20 +159,35 @@ def _open_zarr(path: str) -> RawStore:
     if not (consolidated or there(".zgroup")):
         raise FormatError(address(_why_not_zarr(path, there), store=path))
     try:
-        opened: Any = xr.backends.ZarrStore.open_group(
-            path, mode="r", consolidated=consolidated, zarr_format=2
-        )
-        arrays: dict[str, Any] = dict(opened.arrays())
+        group = zarr.open_group(path, mode="r", zarr_format=2, use_consolidated=consolidated)
+        arrays = _array_metadata(group)
     except OSError as error:
         raise StoreError(address(f"metadata cannot be read: {error}", store=path)) from error
     except Exception as error:
         raise FormatError(address(f"metadata cannot be parsed: {error}", store=path)) from error
 
+    # Late, since xarray makes an object of every array. With that option it leaves alone a marker
+    # that is written as a plain number; its attributes are not used.
+    opened: Callable[[], Any] = cache(
+        lambda: xr.backends.ZarrStore(group, mode="r", use_zarr_fill_value_as_mask=True)
+    )
+
     def build(name: str) -> RawArray:
-        array = arrays[name]
-        return _zarr_array(array.metadata, lambda: opened.open_store_variable(name), name, path)
+        return _zarr_array(arrays[name], lambda: opened().open_store_variable(name), name, path)
 
     return RawStore(path=path, names=frozenset(arrays), build=build)
+
+
+def _array_metadata(group: zarr.Group) -> dict[str, Any]:
+    """The metadata of the group's own arrays, by name."""
+    consolidated = group.metadata.consolidated_metadata
+    if consolidated is None:
+        return {name: array.metadata for name, array in group.arrays()}
+    return {
+        name: meta
+        for name, meta in consolidated.metadata.items()
+        if isinstance(meta, ArrayV2Metadata)
+    }
 
 
 def _why_not_zarr(path: str, there: Callable[[str], bool]) -> str:
@@ -206,10 +228,13 @@ def _zarr_array(meta: Any, variable: Callable[[], xr.Variable], name: str, path:
         name=name,
         store=path,
         dims=tuple(str(dim) for dim in dims),
+        shape=tuple(meta.shape),
+        dtype=dtype,
         attributes=attributes,
         marks=markers(attributes, meta.fill_value, dtype, array=name, store=path),
-        variable=variable(),
+        open_variable=variable,
         filters=filters,
+        read_chunk=one_chunk(path, name, meta),
         # A filter changes the length of a chunk, so only the unfiltered are checked by length.
         files=files if not filters else None,
     )
@@ -230,9 +255,11 @@ def _open_netcdf(path: str) -> RawStore:
             name=name,
             store=path,
             dims=tuple(str(dim) for dim in variable.dims),
+            shape=tuple(variable.shape),
+            dtype=variable.dtype,
             attributes=dict(variable.attrs),
             marks=markers(variable.attrs, None, variable.dtype, array=name, store=path),
-            variable=variable,
+            open_variable=lambda: variable,
         )
 
     return RawStore(path=path, names=frozenset(variables), build=build)
