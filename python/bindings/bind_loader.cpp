@@ -23,8 +23,8 @@ using Request = std::pair<std::shared_ptr<plan::FieldSet>, Rows>;
 
 using Counts = nb::typed<nb::dict, nb::str, nb::any>;
 using Bases = nb::typed<nb::list, BaseMemory>;
-using BadValues = nb::typed<nb::list, nb::typed<nb::tuple, int, int, int, int, int>>;
-using Missing = nb::typed<nb::list, nb::typed<nb::tuple, nb::str, nb::str, int>>;
+using BadValues = nb::typed<nb::list, nb::typed<nb::tuple, int, int, int, int, int, int>>;
+using Missing = nb::typed<nb::list, nb::typed<nb::tuple, nb::str, nb::str, nb::str, int>>;
 using Shape4 = nb::typed<nb::tuple, int, int, int, int>;
 
 // Ctrl-C is seen this often while a batch is awaited.
@@ -83,15 +83,16 @@ Bases bases_of(const FinishedBatch& batch) {
 BadValues bad_of(const FinishedBatch& batch) {
   BadValues found;
   for (const auto& [key, bad] : batch.job->state.bad) {
-    found.append(nb::make_tuple(bad.base, bad.channel, bad.count, bad.first_row, bad.first_cell));
+    found.append(nb::make_tuple(bad.base, bad.channel, bad.count, bad.first_row,
+                                bad.first_row_count, bad.first_cell));
   }
   return found;
 }
 
 Missing missing_of(const FinishedBatch& batch) {
   Missing found;
-  for (const auto& [array, missing] : batch.job->state.missing) {
-    found.append(nb::make_tuple(missing.array, missing.first_key, missing.count));
+  for (const auto& [key, missing] : batch.job->state.missing) {
+    found.append(nb::make_tuple(missing.store, missing.array, missing.first_key, missing.count));
   }
   return found;
 }
@@ -152,8 +153,11 @@ void bind_loader(nb::module_& m) {
       .def_prop_ro("bases", &bases_of)
       .def_prop_ro("work",
                    [](const FinishedBatch& batch) { return as_dict(batch.job->state.work); })
-      .def_prop_ro("bad_values", &bad_of, "(base, channel, count, first row, first cell) each.")
-      .def_prop_ro("missing_chunks", &missing_of, "(array, first key, count) each.")
+      .def_prop_ro(
+          "bad_values", &bad_of,
+          "(base, channel, count, first row of the store, count in that row, first cell in it) "
+          "each.")
+      .def_prop_ro("missing_chunks", &missing_of, "(store, array, first key, count) each.")
       .def_ro("wait_s", &FinishedBatch::wait_s);
 
   nb::class_<BatchStream>(m, "BatchStream", "Batches in the order in which they were submitted.")

@@ -108,12 +108,14 @@ class FinishedBatch:
     @property
     def work(self) -> dict[str, Any]: ...
     @property
-    def bad_values(self) -> list[tuple[int, int, int, int, int]]:
-        """(base, channel, count, first row, first cell) each."""
+    def bad_values(self) -> list[tuple[int, int, int, int, int, int]]:
+        """
+        (base, channel, count, first row of the store, count in that row, first cell in it) each.
+        """
 
     @property
-    def missing_chunks(self) -> list[tuple[str, str, int]]:
-        """(array, first key, count) each."""
+    def missing_chunks(self) -> list[tuple[str, str, str, int]]:
+        """(store, array, first key, count) each."""
 
     @property
     def wait_s(self) -> float: ...

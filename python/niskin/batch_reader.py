@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from niskin.bad_value_policy import BadChannel
 from niskin.bad_values import BadValues
 from niskin.bases import BasePlan
 from niskin.indexing import resolve
@@ -22,20 +23,28 @@ from niskin.shard import TrainingShard
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BadPlane", "BatchReader", "Loaded"]
+__all__ = ["Bad", "BatchReader", "Loaded"]
 
 # Raw planes of one read beside the bases. Large, so that a chunk of many rows is decoded once.
 _READ_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BadPlane:
-    """Bad values of one plane; `base` is the number of a base that holds it."""
+class Bad:
+    """A `BadChannel` that travels: `base` is the number of the first base with these channels."""
 
     base: int
-    channel: str
+    channel: int
+    count: int
     position: int
-    values: BadValues
+    plane: BadValues
+
+    def of(self, plans: Sequence[BasePlan]) -> BadChannel:
+        """The same, with the plan of its base."""
+        return BadChannel(
+            plan=plans[self.base], channel=self.channel, count=self.count,
+            position=self.position, plane=self.plane,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +52,7 @@ class Loaded:
     """The filled bases of a batch, and what they took."""
 
     bases: tuple[torch.Tensor, ...]
-    bad: tuple[BadPlane, ...]
+    bad: tuple[Bad, ...]
     reads: int  # calls of the dataset's read
     bytes_read: int  # planes that they returned
     load_s: float
@@ -76,7 +85,7 @@ class BatchReader:
                 filler.fill(group)
         return Loaded(
             bases=tuple(filler.bases[number] for number in range(len(plans))),
-            bad=tuple(filler.bad),
+            bad=tuple(filler.bad[key] for key in sorted(filler.bad)),
             reads=filler.reads,
             bytes_read=filler.bytes_read,
             load_s=time.perf_counter() - start,
@@ -105,7 +114,7 @@ class _Filler:
         self._shard = shard
         self._plans = plans
         self.bases: dict[int, torch.Tensor] = {}
-        self.bad: list[BadPlane] = []
+        self.bad: dict[tuple[int, int], Bad] = {}  # by base and channel
         self.reads = 0
         self.bytes_read = 0
 
@@ -156,15 +165,17 @@ class _Filler:
         self.reads += 1
         self.bytes_read += planes.nbytes
         for row, channel, values in self._reader.preparation(self._shard, plan).apply(planes):
-            self.bad.append(
-                BadPlane(
-                    base=number,
-                    channel=plan.channels[channel],
-                    position=int(rows[row]),
-                    values=values,
-                )
-            )
+            self._note(number, channel, int(rows[row]), values)
         return planes
+
+    def _note(self, number: int, channel: int, position: int, values: BadValues) -> None:
+        """Counts a bad plane; they come with ascending positions."""
+        known = self.bad.get((number, channel))
+        self.bad[number, channel] = (
+            Bad(base=number, channel=channel, count=values.count, position=position, plane=values)
+            if known is None
+            else replace(known, count=known.count + values.count)
+        )
 
 
 def _reader(shards: tuple[TrainingShard, ...], writable: bool) -> BatchReader:

@@ -128,9 +128,8 @@ class CpuLoader(Loader):
         plans = shard.bases(local, shared=schedule.shared, writable=self.writable)
         self._reads += loaded.reads
         self._bytes_read += loaded.bytes_read
-        for bad in loaded.bad:
-            self.counts.bad_values += bad.values.count
-            policy.note(plans[bad.base].source, bad.channel, bad.position, bad.values)
+        self.counts.bad_values += sum(bad.count for bad in loaded.bad)
+        policy.note(bad.of(plans) for bad in loaded.bad)
         batch = assemble(
             shard, local, plans, loaded.bases, indices=indices, padded=schedule.padded[number],
             load_s=loaded.load_s, context=make_context(shard, "cpu"), writable=self.writable,

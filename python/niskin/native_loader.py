@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from niskin import _core
-from niskin.bad_value_policy import BadValuePolicy
-from niskin.bad_values import BadValues
+from niskin.bad_value_policy import BadValuePolicy, found_by_core
 from niskin.bases import BasePlan
 from niskin.batch import Batch, make_context
 from niskin.errors import UsageError, address
@@ -274,24 +273,13 @@ class _Stream(BatchIterator):
         return owner.place(batch)
 
     def _report(self, finished: _core.FinishedBatch, plans: tuple[BasePlan, ...]) -> None:
-        for array, key, count in finished.missing_chunks:
-            what = (
-                f"{array}: chunk {key} is absent ({count} such chunks in this batch): got no such "
-            )
-            warnings.warn(
-                address(
-                    what + "key, expected stored chunks; wet cells read as the fill value",
-                    store=plans[0].source.store_path,
-                ),
-                stacklevel=4,
-            )
-        for number, channel, count, row, cell in finished.bad_values:
-            plan = plans[number]
-            self._owner.counts.bad_values += count
-            first = divmod(cell, plan.source.lon.size)
-            values = BadValues(count=count, first=first)
-            position = int(plan.positions[row])
-            self._policy.note(plan.source, plan.channels[channel], position, values)
+        for store, array, key, count in finished.missing_chunks:
+            more = f", and {count - 1} more" if count > 1 else ""
+            what = f"{array}: chunk {key} is absent{more}; read as fill"
+            warnings.warn(address(what, store=store), stacklevel=4)
+        bad = found_by_core(plans, finished.bad_values)
+        self._owner.counts.bad_values += sum(found.count for found in bad)
+        self._policy.note(bad)
 
     def _shut(self) -> None:
         self._finalizer()

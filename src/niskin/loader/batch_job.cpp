@@ -26,6 +26,15 @@ WorkCounts& WorkCounts::operator+=(const WorkCounts& other) {
   return *this;
 }
 
+void BadValue::add(const BadValue& other) {
+  count += other.count;
+  if (other.first_row > first_row) return;
+  const bool same_row = other.first_row == first_row;
+  first_row_count = other.first_row_count + (same_row ? first_row_count : 0);
+  first_cell = same_row ? std::min(first_cell, other.first_cell) : other.first_cell;
+  first_row = other.first_row;
+}
+
 std::uint64_t BatchJob::slab_bytes(const std::vector<plan::BaseRequest>& bases) {
   std::uint64_t total = 0;
   for (const auto& base : bases) total += base_bytes(base);

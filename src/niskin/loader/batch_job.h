@@ -33,19 +33,26 @@ struct WorkCounts {
   WorkCounts& operator+=(const WorkCounts& other);
 };
 
-// NaN or infinity in wet cells of a channel of one batch.
+// NaN or infinity in wet cells of a channel of one batch. A plane that several bases of the same
+// fields want counts once, for the first of them.
 struct BadValue {
   std::uint32_t base = 0;
   std::uint32_t channel = 0;
   std::uint64_t count = 0;
-  std::uint32_t first_row = 0;  // of the base
-  std::int64_t first_cell = 0;  // in the plane, C order
+  std::int64_t first_row = 0;         // of the store
+  std::uint64_t first_row_count = 0;  // of `count`, those in that row
+  std::int64_t first_cell = 0;        // of that row, C order
+
+  // Takes those of another part of the same base and channel in.
+  void add(const BadValue& other);
 };
 
 // Absent chunks of an array in which a needed cell is wet.
 struct MissingChunk {
+  std::string store;
   std::string array;
-  std::string first_key;
+  std::string first_key;       // of the earliest task
+  std::size_t first_task = 0;  // its number in the plan
   std::uint64_t count = 0;
 };
 
@@ -77,8 +84,8 @@ class BatchJob {
     std::size_t running = 0;
     bool cancelled = false;
     WorkCounts work;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, BadValue> bad;  // by base and channel
-    std::map<std::string, MissingChunk> missing;                      // by array
+    std::map<std::pair<std::uint32_t, std::uint32_t>, BadValue> bad;      // by base and channel
+    std::map<std::pair<std::string, std::string>, MissingChunk> missing;  // by store and array
     std::exception_ptr error;  // of the earliest task that failed
     std::size_t error_task = 0;
   };

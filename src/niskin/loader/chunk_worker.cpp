@@ -199,13 +199,30 @@ class ChunkRun final : public zarr::PieceSink {
 
   void note_bad(Uses uses, const kernels::Source& source, const plan::Mask& mask, std::int64_t cell,
                 std::uint64_t count, std::size_t bad) {
+    if (counted_for_another_base(uses)) return;
     std::uint64_t i = 0;
     while (i < count && !(mask.wet(cell + static_cast<std::int64_t>(i)) &&
                           !std::isfinite(kernels::element(source, i)))) {
       ++i;
     }
-    report_.bad.push_back({uses.front().base, uses.front().channel, bad, uses.front().row,
-                           cell + static_cast<std::int64_t>(i)});
+    const plan::Placement& use = uses.front();
+    report_.bad.push_back({.base = use.base,
+                           .channel = use.channel,
+                           .count = bad,
+                           .first_row = job_.base(use.base).rows[use.row],
+                           .first_row_count = bad,
+                           .first_cell = cell + static_cast<std::int64_t>(i)});
+  }
+
+  // Whether an earlier base of the same fields holds this plane too.
+  bool counted_for_another_base(Uses uses) const {
+    const plan::Placement& use = uses.front();
+    return std::any_of(uses_.begin(), uses_.end(), [&](Uses others) {
+      const plan::Placement& other = others.front();
+      return other.base < use.base && other.channel == use.channel &&
+             other.row_in_chunk == use.row_in_chunk &&
+             &job_.fields(other.base) == &job_.fields(use.base);
+    });
   }
 
   void absent() {
@@ -231,7 +248,8 @@ class ChunkRun final : public zarr::PieceSink {
       case plan::MissingChunks::kFill:
         return;
       case plan::MissingChunks::kWarn:
-        report_.missing.push_back({meta().name, place.chunk_key, 1});
+        report_.missing.push_back(
+            {.store = place.store, .array = meta().name, .first_key = place.chunk_key, .count = 1});
         return;
       case plan::MissingChunks::kError:
         throw store_error(

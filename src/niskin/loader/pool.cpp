@@ -244,19 +244,16 @@ void Pool::State::merge(const Fresh& fresh, TaskReport& report, std::exception_p
   counts_.work += report.work;
   for (const BadValue& bad : report.bad) {
     auto [it, is_new] = state.bad.try_emplace({bad.base, bad.channel}, bad);
-    if (is_new) continue;
-    it->second.count += bad.count;
-    if (std::pair(bad.first_row, bad.first_cell) <
-        std::pair(it->second.first_row, it->second.first_cell)) {
-      it->second.first_row = bad.first_row;
-      it->second.first_cell = bad.first_cell;
-    }
+    if (!is_new) it->second.add(bad);
   }
   for (const MissingChunk& missing : report.missing) {
-    auto [it, is_new] = state.missing.try_emplace(missing.array, missing);
-    if (is_new) continue;
-    it->second.count += missing.count;
-    it->second.first_key = std::min(it->second.first_key, missing.first_key);
+    auto [it, is_new] = state.missing.try_emplace({missing.store, missing.array}, missing);
+    MissingChunk& known = it->second;
+    if (!is_new) known.count += missing.count;
+    if (is_new || fresh.task < known.first_task) {
+      known.first_key = missing.first_key;
+      known.first_task = fresh.task;
+    }
   }
   if (error && (!state.error || fresh.task < state.error_task)) {
     state.error = error;
