@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -30,8 +31,10 @@ def python_per_batch(stores: Path) -> dict[str, float]:
 
 def opening(store: Path) -> dict[str, float]:
     """Milliseconds to open a store and make a loader, and to open it with xarray; medians."""
-    ours = [_elsewhere("open", store) for _ in range(OPENINGS)]
-    theirs = [_elsewhere("xarray", store) for _ in range(OPENINGS)]
+    ours, theirs = [], []
+    for _ in range(OPENINGS):
+        ours.append(_elsewhere("open", store))
+        theirs.append(_elsewhere("xarray", store))
     return {
         "variables": theirs[0]["variables"],
         "open_om4_ms": median(x["open_ms"] for x in ours),
@@ -88,13 +91,21 @@ def _measure_python(folder: Path) -> dict[str, float]:
     return found
 
 
-def _measure_open(folder: Path) -> dict[str, float]:
-    import torch  # noqa: F401  # importing is not opening
+def _settle() -> None:
+    """Importing is not opening, nor is the collection of garbage that importing left behind."""
+    import torch  # noqa: F401
+    import xarray  # noqa: F401
     import zarr  # noqa: F401
 
-    import niskin
     from niskin import native_loader  # noqa: F401
 
+    gc.collect()
+
+
+def _measure_open(folder: Path) -> dict[str, float]:
+    import niskin
+
+    _settle()
     begin = time.perf_counter()
     source = _open(folder, prognostic="thermo_dynamic_all", boundary="tau_hfds")
     opened = time.perf_counter()
@@ -106,8 +117,8 @@ def _measure_open(folder: Path) -> dict[str, float]:
 
 def _measure_xarray(folder: Path) -> dict[str, float]:
     import xarray as xr
-    import zarr  # noqa: F401  # importing is not opening
 
+    _settle()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         begin = time.perf_counter()

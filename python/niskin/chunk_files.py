@@ -8,14 +8,19 @@ absent chunk as the fill value, so a reader that must tell the two apart asks he
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from niskin.errors import DecodeError, FormatError, StoreError, address
 
@@ -35,11 +40,15 @@ class ChunkFiles:
     key: Callable[[tuple[int, ...]], str]
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
-    dtype: str
-    chunk_bytes: int
+    dtype: np.dtype[Any]
     codec: str | None  # the compressor's id; None: stored as it is
 
-    @property
+    @cached_property
+    def chunk_bytes(self) -> int:
+        """Bytes of a decoded chunk; chunks at the edge are as long as the others."""
+        return math.prod(self.chunks) * self.dtype.itemsize
+
+    @cached_property
     def grid(self) -> tuple[int, ...]:
         """How many chunks the array has along each dimension."""
         return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
@@ -60,35 +69,48 @@ class ChunkFiles:
             self._refuse_other_key_form()
         return absent
 
-    def _path(self, chunk: tuple[int, ...]) -> Path:
-        return Path(self.store, self.array, self.key(chunk))
+    def read(self, chunk: tuple[int, ...]) -> bytes | None:
+        """An encoded chunk, of a length that may be right; None where absent. Raises as `absent`
+        does.
+        """
+        size, encoded = self._open(chunk, -1)
+        if size is None:
+            self._refuse_other_key_form()
+            return None
+        self._check_length(chunk, len(encoded), encoded)
+        return encoded
 
     def _is_there(self, chunk: tuple[int, ...]) -> bool:
-        path = self._path(chunk)
+        size, header = self._open(chunk, _BLOSC_HEADER_BYTES if self.codec == "blosc" else 0)
+        if size is not None:
+            self._check_length(chunk, size, header)
+        return size is not None
+
+    def _open(self, chunk: tuple[int, ...], wanted: int) -> tuple[int | None, bytes]:
+        """The length of a file, None where absent, and its first `wanted` bytes (-1: all)."""
+        path, found = Path(f"{self.store}/{self.array}/{self.key(chunk)}"), b""
         try:
             status = path.stat()
+            regular = stat.S_ISREG(status.st_mode)
+            if wanted and regular:
+                with path.open("rb", buffering=0) as file:
+                    found = file.read(wanted)
         except OSError as error:
             if error.errno == errno.ENOENT and not path.is_symlink():
-                return False
+                return None, b""
             raise self._unreadable(chunk, error.strerror or str(error)) from error
-        if not stat.S_ISREG(status.st_mode):
+        if not regular:
             raise self._unreadable(chunk, "not a regular file")
-        size = status.st_size
+        return status.st_size, found
+
+    def _check_length(self, chunk: tuple[int, ...], size: int, header: bytes) -> None:
         if self.codec is None and size != self.chunk_bytes:
             shape = "x".join(map(str, self.chunks))
             raise self._damaged(chunk, size, f"{self.chunk_bytes} ({self.dtype}, {shape})")
         if size == 0:
             raise self._damaged(chunk, size, "an encoded chunk")
-        if self.codec == "blosc":
-            self._check_blosc(chunk, path, size)
-        return True
-
-    def _check_blosc(self, chunk: tuple[int, ...], path: Path, size: int) -> None:
-        try:
-            with path.open("rb", buffering=0) as file:
-                header = file.read(_BLOSC_HEADER_BYTES)
-        except OSError as error:
-            raise self._unreadable(chunk, error.strerror or str(error)) from error
+        if self.codec != "blosc":
+            return
         if len(header) < _BLOSC_HEADER_BYTES:
             raise self._damaged(chunk, size, f"at least {_BLOSC_HEADER_BYTES} (blosc)")
         (decoded,) = struct.unpack_from("<I", header, 4)

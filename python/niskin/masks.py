@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,10 +101,9 @@ def _wet(array: RawArray) -> Mask:
     return first
 
 
-def _threshold(values: NDArray[np.generic]) -> Mask:
-    numbers = np.asarray(values, dtype=np.float64)
-    wet: Mask = np.isfinite(numbers) & (numbers > 0)
-    return wet
+def _threshold(values: NDArray[Any]) -> Mask:
+    wet: Mask = values > 0
+    return wet & np.isfinite(values) if values.dtype.kind == "f" else wet
 
 
 def _wrong_form(array: RawArray, what: str) -> FormatError:

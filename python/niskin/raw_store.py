@@ -8,7 +8,7 @@ ours.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-import zarr
 from numpy.typing import NDArray
-from zarr.core.metadata import ArrayV2Metadata
 
 from niskin.chunk_files import ChunkFiles
 from niskin.errors import DecodeError, FormatError, StoreError, UsageError, address, near_names
 from niskin.missing_values import markers, unpack
 from niskin.one_chunk import one_chunk
+from niskin.zarr_metadata import ArrayMetadata, read_metadata
 
 __all__ = ["RawArray", "RawStore", "local_path", "open_raw_store"]
 
@@ -43,7 +42,7 @@ class RawArray:
     open_variable: Callable[[], xr.Variable]
     filters: tuple[str, ...] = ()
     files: ChunkFiles | None = None  # None: not in chunk files of its own
-    read_chunk: Callable[[], NDArray[Any]] | None = None  # None: not one chunk file
+    decode_chunk: Callable[[bytes], NDArray[Any]] | None = None  # None: not one chunk file
 
     @cached_property
     def variable(self) -> xr.Variable:
@@ -67,9 +66,14 @@ class RawArray:
                 )
             )
         at = {dim: index % self.size(dim) for dim, index in at.items()}
-        absent: list[tuple[int, ...]] = []
+        encoded: bytes | None = None
         if self.files is not None:
-            absent = self.files.absent(self._chunks(at, self.files))
+            if self.decode_chunk is None or at:
+                absent = self.files.absent(self._chunks(at, self.files))
+            else:
+                only = (0,) * len(self.dims)
+                encoded = self.files.read(only)
+                absent = [only] if encoded is None else []
             if absent and required:
                 raise StoreError(
                     address(
@@ -79,10 +83,10 @@ class RawArray:
                     )
                 )
         try:
-            if self.read_chunk is None or at or absent:
+            if self.decode_chunk is None or encoded is None:
                 stored = np.asarray(self.variable.isel(at).values)
             else:
-                stored = self.read_chunk()
+                stored = self.decode_chunk(encoded)
         except Exception as error:
             raise self.undecodable(error) from error
         return unpack(stored, self.attributes, self.marks)
@@ -159,35 +163,25 @@ def _open_zarr(path: str) -> RawStore:
     if not (consolidated or there(".zgroup")):
         raise FormatError(address(_why_not_zarr(path, there), store=path))
     try:
-        group = zarr.open_group(path, mode="r", zarr_format=2, use_consolidated=consolidated)
-        arrays = _array_metadata(group)
+        arrays = read_metadata(path, consolidated=consolidated)
     except OSError as error:
         raise StoreError(address(f"metadata cannot be read: {error}", store=path)) from error
     except Exception as error:
         raise FormatError(address(f"metadata cannot be parsed: {error}", store=path)) from error
 
-    # Late, since xarray makes an object of every array. With that option it leaves alone a marker
-    # that is written as a plain number; its attributes are not used.
-    opened: Callable[[], Any] = cache(
-        lambda: xr.backends.ZarrStore(group, mode="r", use_zarr_fill_value_as_mask=True)
-    )
+    @cache
+    def opened() -> Any:
+        # With this option xarray leaves alone a marker that is written as a plain number. Its
+        # attributes are not used.
+        return xr.backends.ZarrStore.open_group(
+            path, mode="r", consolidated=consolidated, zarr_format=2,
+            use_zarr_fill_value_as_mask=True,
+        )  # fmt: skip
 
     def build(name: str) -> RawArray:
         return _zarr_array(arrays[name], lambda: opened().open_store_variable(name), name, path)
 
     return RawStore(path=path, names=frozenset(arrays), build=build)
-
-
-def _array_metadata(group: zarr.Group) -> dict[str, Any]:
-    """The metadata of the group's own arrays, by name."""
-    consolidated = group.metadata.consolidated_metadata
-    if consolidated is None:
-        return {name: array.metadata for name, array in group.arrays()}
-    return {
-        name: meta
-        for name, meta in consolidated.metadata.items()
-        if isinstance(meta, ArrayV2Metadata)
-    }
 
 
 def _why_not_zarr(path: str, there: Callable[[str], bool]) -> str:
@@ -200,43 +194,45 @@ def _why_not_zarr(path: str, there: Callable[[str], bool]) -> str:
     return "not a Zarr store: got a directory without .zmetadata or .zgroup, expected one of them"
 
 
-def _zarr_array(meta: Any, variable: Callable[[], xr.Variable], name: str, path: str) -> RawArray:
-    attributes = dict(meta.attributes)
+def _zarr_array(
+    meta: ArrayMetadata, variable: Callable[[], xr.Variable], name: str, path: str
+) -> RawArray:
+    form, attributes = meta.form, meta.attributes
     dims = attributes.get("_ARRAY_DIMENSIONS")
-    if not isinstance(dims, (list, tuple)) or len(dims) != len(meta.shape):
+    if not isinstance(dims, (list, tuple)) or len(dims) != len(form.shape):
         raise FormatError(
             address(
-                f"{name}: dimension names: got {dims}, expected {len(meta.shape)} of them "
+                f"{name}: dimension names: got {dims}, expected {len(form.shape)} of them "
                 "in the attribute _ARRAY_DIMENSIONS",
                 store=path,
             )
         )
-    dtype = np.dtype(meta.dtype.to_native_dtype())
+    dtype = np.dtype(form.dtype.to_native_dtype())
+    codec: Any = form.compressor
     files = ChunkFiles(
         store=path,
         array=name,
-        separator=meta.dimension_separator,
-        key=meta.encode_chunk_key,
-        shape=tuple(meta.shape),
-        chunks=tuple(meta.chunks),
-        dtype=str(dtype),
-        chunk_bytes=int(np.prod(meta.chunks, dtype=np.int64)) * dtype.itemsize,
-        codec=None if meta.compressor is None else str(meta.compressor.codec_id),
+        separator=form.dimension_separator,
+        key=form.encode_chunk_key,
+        shape=form.shape,
+        chunks=form.chunks,
+        dtype=dtype,
+        codec=None if codec is None else str(codec.codec_id),
     )
-    filters = tuple(str(f.codec_id) for f in meta.filters or ())
+    filters: Sequence[Any] = form.filters or ()
     return RawArray(
         name=name,
         store=path,
         dims=tuple(str(dim) for dim in dims),
-        shape=tuple(meta.shape),
+        shape=form.shape,
         dtype=dtype,
         attributes=attributes,
-        marks=markers(attributes, meta.fill_value, dtype, array=name, store=path),
+        marks=markers(attributes, form.fill_value, dtype, array=name, store=path),
         open_variable=variable,
-        filters=filters,
-        read_chunk=one_chunk(path, name, meta),
+        filters=tuple(str(f.codec_id) for f in filters),
         # A filter changes the length of a chunk, so only the unfiltered are checked by length.
-        files=files if not filters else None,
+        files=None if filters else files,
+        decode_chunk=one_chunk(form),
     )
 
 
