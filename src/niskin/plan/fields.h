@@ -60,7 +60,9 @@ struct Policy {
   float masked_fill_value = 0;
 };
 
-class FieldSet {
+// All owners share one count, those of the bindings too: the last to let go may be a worker, which
+// must not run code of another language.
+class FieldSet : public std::enable_shared_from_this<FieldSet> {
  public:
   // Throws UsageError for no field or an index out of range, FormatError for a level outside its
   // array and for arrays or masks that differ in rows, ny or nx.

@@ -15,7 +15,9 @@
 
 namespace niskin::zarr {
 
-class Array {
+// All owners share one count, those of the bindings too: the last to let go may be a worker, which
+// must not run code of another language.
+class Array : public std::enable_shared_from_this<Array> {
  public:
   Array(std::shared_ptr<const Store> store, ArrayMeta meta);
 
