@@ -249,6 +249,11 @@ class CanonicalDataset:
             reader=self._reader,
         )
 
+    @property
+    def reader_is_replaced(self) -> bool:
+        """Whether `read` goes through the reader of `with_reader` instead of the store."""
+        return self._reader is not None
+
     def with_reader(self, reader: Reader) -> CanonicalDataset:
         """The same dataset read by `reader`; UsageError unless its channels are the same."""
         if tuple(reader.channels) != self.channels:

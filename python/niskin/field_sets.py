@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from niskin import _core
-from niskin.errors import FormatError, address
+from niskin.errors import FormatError, UsageError, address
 
 if TYPE_CHECKING:
     from niskin.bases import BasePlan
@@ -27,7 +27,10 @@ class FieldSets:
         self._sources: list[CanonicalDataset] = []  # keeps the ids above from being reused
 
     def of(self, shard: TrainingShard, plan: BasePlan) -> _core.FieldSet:
-        """The field set of a base. Raises FormatError and StoreError naming store and array."""
+        """The field set of a base.
+
+        Raises FormatError and StoreError naming store and array, UsageError for a replaced reader.
+        """
         fill, order = shard.masked_fill_value, shard.normalize_before_mask
         key = (id(plan.source), plan.channels, order, fill)
         if key not in self._sets:
@@ -38,6 +41,11 @@ class FieldSets:
     def _make(
         self, source: CanonicalDataset, channels: tuple[str, ...], order: bool, fill: float
     ) -> _core.FieldSet:
+        if source.reader_is_replaced:
+            raise UsageError(
+                f"{source.name}: got a dataset whose reader was replaced, expected one that is "
+                "read from its store\n  hint:  CpuLoader reads through any reader"
+            )
         arrays: list[_core.Array] = []
         numbers: dict[str, int] = {}
         masks: list[np.ndarray] = []

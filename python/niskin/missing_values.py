@@ -61,7 +61,8 @@ def _cast(value: float | int, dtype: np.dtype[Any]) -> float | int | None:
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
             mark = float(np.float64(value).astype(dtype))
-        return None if math.isnan(mark) else mark
+        overflows = math.isinf(mark) and math.isfinite(value)
+        return None if math.isnan(mark) or overflows else mark
     if dtype.kind not in "iub" or not math.isfinite(value) or value != int(value):
         return None
     if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:

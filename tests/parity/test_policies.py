@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import zarr
 
-from niskin import CpuLoader, FormatError, NativeLoader, StoreError, TrainingShard
+from niskin import CpuLoader, FormatError, NativeLoader, StoreError, TrainingShard, UsageError
 from niskin.batch import Batch
 from same_bits import assert_same_batches
-from stores import TinyStore, copy_of, tiny_store
+from stores import TinyStore, change_json, copy_of, tiny_store
 
 PROGNOSTIC = ("thetao_0", "so_1", "zos")
 BOUNDARY = ("hfds",)
@@ -240,3 +240,39 @@ def test_absent_chunk_without_a_wet_cell_is_legal(tmp_path: Path) -> None:
     assert seen.error is None
     assert seen.warned == []
     assert seen.stats["absent_chunks"] > 0
+
+
+@pytest.mark.parametrize(
+    ("marker", "marked"),
+    [
+        (1e20, True), ([7.0, 1e20], True), ("1e20", True), (float(np.float32(1e20)), True),
+        ([], False), (1e300, False), (0, False),
+    ],
+)  # fmt: skip
+def test_values_that_attributes_mark_as_missing(tmp_path: Path, marker: Any, marked: bool) -> None:
+    store = tiny_store(tmp_path, consolidated=False)
+    change_json(store.data / "zos" / ".zattrs", missing_value=marker)
+    root = zarr.open_group(store.data, mode="a", zarr_format=2)
+    root["zos"][2, 3, 5] = 1e20
+    root["zos"][2, 3, 4] = np.inf
+    seen = same_outcome(shard_of(store), [[2]])
+    zos = np.asarray(seen.batches[0][0].prognostic)[0, 2, 3]
+    assert (zos[5] == 0) == marked
+    assert zos[4] == np.finfo(np.float32).max  # an infinity is no finite marker, however large
+    assert seen.stats["bad_values"] == 1 + marked
+
+
+def test_a_replaced_reader_is_refused_by_the_core(whole: TinyStore) -> None:
+    source = whole.open(prognostic=PROGNOSTIC, boundary=BOUNDARY)
+
+    class Zeros:
+        channels = source.channels
+
+        def read(self, rows: Any, channels: Any) -> Any:
+            return np.zeros((*rows.shape, len(channels), 4, 6), np.float32)
+
+    replaced = source.with_reader(Zeros()).between(source.time[0], source.time[-1])
+    shard = TrainingShard(replaced, hist=0, steps=1)
+    assert len(list(CpuLoader([shard], [[0]]))) == 1
+    with pytest.raises(UsageError, match="reader was replaced"):
+        NativeLoader([shard], [[0]])
