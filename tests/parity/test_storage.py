@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-from niskin import CpuLoader, NativeLoader, TrainingShard, numpy_batches
+from niskin import CpuLoader, DistributedBatchSampler, NativeLoader, TrainingShard, numpy_batches
 from niskin.canonical import CanonicalDataset
 from same_bits import assert_same_batches, bits
 from stores import DEPTH_VARIABLES, SURFACE_VARIABLES, TinyStore, tiny_store, write_array
@@ -169,3 +169,34 @@ def test_shards_of_different_grids_take_turns(tmp_path: Path) -> None:
     cpu = list(CpuLoader(shards, schedule))
     with NativeLoader(shards, schedule, prefetch_batches=3) as loader:
         assert_same_batches(list(loader), cpu)
+
+
+def test_windows_skip_holes_of_the_record(tmp_path: Path) -> None:
+    days = [2.5 + 5 * k for k in range(20) if k not in (5, 11)]
+    store = tiny_store(tmp_path, rows=18, times=days, rows_per_chunk=4, codec="zstd")
+    shard = TrainingShard(store.open(), hist=1, steps=1, max_gap="5D")
+    # Runs of 5, 5 and 8 rows: 2, 2 and 5 windows of 4 rows.
+    assert len(shard) == 9
+    schedule = [[0, 1], [2, 3], [4, 8]]
+    cpu = list(CpuLoader([shard], schedule))
+    with NativeLoader([shard], schedule) as loader:
+        assert_same_batches(list(loader), cpu)
+
+
+def test_every_rank_of_a_distributed_schedule(tmp_path: Path) -> None:
+    shard = TrainingShard(tiny_store(tmp_path).open(), hist=1, steps=1)
+    assert len(shard) == 9
+    for rank in range(2):
+        sampler = DistributedBatchSampler(
+            [shard], batch_size=3, rank=rank, world_size=2, shuffle=True, drop_last=False, seed=3
+        )
+        native, cpu = NativeLoader([shard], sampler), CpuLoader([shard], sampler)
+        for epoch in (1, 2):
+            native.set_epoch(epoch)
+            batches = list(native)
+            assert_same_batches(batches, list(cpu))
+            # Neighbouring samples share memory: 3 + 4 - 1 rows.
+            assert [batch.bases[0].shape[0] for batch in batches] == [6, 6]
+            padded = [not batch.valid.all() for batch in batches]
+            assert padded == sampler.padded()
+        native.close()
