@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.status import Status
 
 from bench import floor, machine, overheads, report, stores
-from bench.compare import Bench, Effort, compare
+from bench.compare import PEERS, Bench, Effort, compare
 from bench.scenarios import Scenario, chosen
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,12 +25,13 @@ DOCUMENT = ROOT / "docs" / "benchmarks.md"
 
 
 def main(
-    quick: Annotated[bool, typer.Option(help="Two small scenarios, two rounds.")] = False,
+    quick: Annotated[bool, typer.Option(help="Two short scenarios, to see that it works.")] = False,
     full: Annotated[bool, typer.Option(help="Every scenario and competitor; an hour.")] = False,
     only: Annotated[str, typer.Option(help="Scenarios whose name contains this.")] = "",
     rows: Annotated[int, typer.Option(help="Length of the stores' record.")] = 120,
     rounds: Annotated[int, typer.Option(help="Runs of native and floor, in turn.")] = 5,
     docs: Annotated[bool, typer.Option(help="Write docs/benchmarks.md from the results.")] = False,
+    markdown: Annotated[bool, typer.Option(help="Print the table of README.md.")] = False,
     report_only: Annotated[bool, typer.Option(help="Show the results that are there.")] = False,
 ) -> None:
     """Measures NativeLoader against the floor, CpuLoader and zarr-python.
@@ -39,14 +40,19 @@ def main(
     """
     console = Console()
     if not report_only:
-        if quick:
-            rounds = min(rounds, 2)
         scenarios = _scenarios(quick=quick, full=full, only=only, rows=rows)
-        _measure(scenarios, console, rounds=rounds, quick=quick, full=full)
+        effort = Effort(
+            rounds=min(rounds, 2) if quick else rounds,
+            peer_rounds=1 if quick else min(rounds, 3 if full else 2),
+            threads=len(os.sched_getaffinity(0)),
+        )
+        _measure(scenarios, console, effort=effort, quick=quick, full=full)
     results = report.load(RESULTS)
     if not results:
         raise SystemExit(f"bench: no results in {RESULTS}")
     report.show(results, console)
+    if markdown:
+        console.print("\n".join(report.short_table(results)), markup=False, soft_wrap=True)
     if docs:
         DOCUMENT.write_text(report.document(results))
         console.print(f"written: {DOCUMENT.relative_to(ROOT)}")
@@ -55,7 +61,7 @@ def main(
 def _scenarios(*, quick: bool, full: bool, only: str, rows: int) -> Sequence[Scenario]:
     if quick:
         return [
-            Scenario(layout=layout, codec="lz4", batch=2, steps=4, rows=60)
+            Scenario(layout=layout, codec="lz4", batch=2, steps=4, rows=30)
             for layout in ("flat", "compact")
         ]
     found = [scenario for scenario in chosen(rows=rows, full=full) if only in scenario.name]
@@ -65,14 +71,12 @@ def _scenarios(*, quick: bool, full: bool, only: str, rows: int) -> Sequence[Sce
 
 
 def _measure(
-    scenarios: Sequence[Scenario], console: Console, *, rounds: int, quick: bool, full: bool
+    scenarios: Sequence[Scenario], console: Console, *, effort: Effort, quick: bool, full: bool
 ) -> None:
     program = floor.build(ROOT, BUILD)
     folder = stores.folder(BUILD)
     stores.build_missing(folder, scenarios, console)
     RESULTS.mkdir(exist_ok=True)
-    threads = len(os.sched_getaffinity(0))
-    effort = Effort(rounds=rounds, peer_rounds=3 if full else min(rounds, 2), threads=threads)
     facts = {
         "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H%MZ"),
         "commit": machine.commit(ROOT),
@@ -81,25 +85,39 @@ def _measure(
     with tempfile.TemporaryDirectory(prefix="niskin-bench-") as scratch:
         for scenario in scenarios:
             bench = Bench(
-                scenario, stores=folder, program=program, folder=Path(scratch), threads=threads
+                scenario,
+                stores=folder,
+                program=program,
+                folder=Path(scratch),
+                threads=effort.threads,
             )
-            peers = full or quick or (scenario.steps == 4 and scenario.codec == "lz4")
-            peers = peers and (full or scenario.prognostic == "thermo_dynamic_all")
             with console.status(scenario.label) as status:
 
                 def say(text: str, status: Status = status, label: str = scenario.label) -> None:
                     status.update(f"{label}: {text}")
 
-                found = compare(bench, effort, peers=peers, say=say)
+                found = compare(bench, effort, peers=_peers(scenario, quick, full), say=say)
             _write(facts, scenario.name, found)
             console.print(report.line(found))
-        with console.status("Python per batch, opening"):
-            largest = next((s for s in scenarios if s.layout == "flat"), scenarios[0])
-            costs = {
-                "python": overheads.python_per_batch(folder),
-                "opening": overheads.opening(folder / largest.store),
-            }
-        _write(facts, "overheads", {"overheads": costs})
+    if quick:
+        return
+    with console.status("Python per batch, opening"):
+        largest = next((s for s in scenarios if s.layout == "flat"), scenarios[0])
+        costs = {
+            "python": overheads.python_per_batch(folder),
+            "opening": overheads.opening(folder / largest.store),
+        }
+    _write(facts, "overheads", {"overheads": costs})
+
+
+def _peers(scenario: Scenario, quick: bool, full: bool) -> Sequence[str]:
+    """Those who are much slower: all of them on every store would take an hour."""
+    if full:
+        return PEERS
+    if quick:
+        return ("cpu-0",)
+    each = scenario.steps == 4 and scenario.prognostic == "thermo_dynamic_all"
+    return PEERS if each and scenario.codec == "lz4" else ()
 
 
 def _write(facts: dict[str, Any], name: str, found: dict[str, Any]) -> None:

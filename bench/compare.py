@@ -16,7 +16,7 @@ from bench import floor
 from bench.scenarios import Scenario
 from bench.stores import read_through
 
-__all__ = ["Effort", "Result", "compare"]
+__all__ = ["PEERS", "Bench", "Effort", "Result", "compare"]
 
 Result = dict[str, Any]
 
@@ -31,8 +31,8 @@ class Run:
 
 # Warm batches fill the pool's slabs and start worker processes.
 RUNS = {
-    "floor": Run(warm=2, timed=12),
-    "native": Run(warm=5, timed=12),
+    "floor": Run(warm=2, timed=8),
+    "native": Run(warm=5, timed=8),
     "zarr-python": Run(warm=1, timed=2),
     "cpu-0": Run(warm=1, timed=2),
     "cpu-2": Run(warm=2, timed=2),
@@ -99,10 +99,10 @@ class Bench:
 
 
 def compare(
-    bench: Bench, effort: Effort, *, peers: bool, say: Callable[[str], None]
+    bench: Bench, effort: Effort, *, peers: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """The runs and their summary. Raises SystemExit if two competitors differ by one bit."""
-    names = ["floor", "native", *(PEERS if peers else ())]
+    names = ["floor", "native", *peers]
     _check_answers({name: bench.answer(name) for name in names}, bench.scenario)
     say("answers equal")
     runs: dict[str, list[Result]] = {name: [] for name in names}

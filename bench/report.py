@@ -12,7 +12,7 @@ from rich.table import Table
 
 from bench.scenarios import Scenario
 
-__all__ = ["document", "line", "load", "show"]
+__all__ = ["document", "line", "load", "short_table", "show"]
 
 Result = dict[str, Any]
 CPU = ("cpu-0", "cpu-2")
@@ -136,8 +136,8 @@ def document(results: Sequence[Result]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `python -m bench --docs` from its results; `make bench` measures without",
-        "writing. Ratios come from one run; other machines give other numbers.",
+        "Written by `python -m bench --report-only --docs` from the results of the last runs. Ratios",
+        "come from one run each; other machines give other numbers.",
         "",
         where,
         "",
@@ -157,6 +157,29 @@ def document(results: Sequence[Result]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def short_table(results: Sequence[Result]) -> list[str]:
+    """The table of README.md: batches of 8 samples and 4 steps."""
+    headings = ("1°, 77 + 3 channels, batch 8, 4 steps", "time ÷ floor", "GB/s unique",
+                "against the better CpuLoader")  # fmt: skip
+    rows = []
+    for result in results:
+        if "summary" not in result:
+            continue
+        scenario, native = Scenario(**result["scenario"]), result["summary"]["native"]
+        if (scenario.batch, scenario.steps, scenario.prognostic) != (8, 4, "thermo_dynamic_all"):
+            continue
+        cpu = _times_cpu(result["summary"])
+        rows.append(
+            [
+                f"{scenario.layout}, {scenario.codec}",
+                f"{native['times_floor']:.2f}",
+                f"{native['unique_gb_per_s']:.1f}",
+                "–" if cpu is None else f"{cpu:.1f} × faster",
+            ]
+        )
+    return _markdown(headings, rows)
 
 
 def _everyone(results: Sequence[Result]) -> list[str]:
@@ -186,10 +209,23 @@ def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
 
 
 _METHOD = """\
-**What is read.** Stores from `niskin sample-store` (1°, 19 levels, 120 five-day means): 77
-prognostic and 3 boundary channels, history 1, stride 1, samples shuffled with seed 15, B samples
-in a batch and S rollout steps. "Unique" counts each (row, channel) plane of a batch once, which
-is what must be read; "delivered" counts the tensors of every step as a consumer sees them.
+## Running it
+
+`make bench` builds the floor and the stores (under `build/bench`, or in `$NISKIN_BENCH_DIR`), which
+takes a few minutes and 10 GB once, and measures for about ten minutes on two quiet cores.
+`python -m bench` takes options: `--quick` (two short scenarios, to see that it works), `--full`
+(every scenario and competitor, an hour), `--only flat-lz4` (scenarios by name), `--rows`,
+`--rounds`. Results are JSON files in `bench/results`, the newest of each scenario counts;
+`--report-only` shows them again, `--markdown` prints the table of the README and `--docs` writes
+this page.
+
+## What is compared
+
+**What is read.** Stores from `niskin sample-store` (1°, 19 levels, 120 five-day means unless
+stated otherwise): 77 prognostic and 3 boundary channels, history 1, stride 1, samples shuffled with
+seed 15, B samples in a batch and S rollout steps. "Unique" counts each (row, channel) plane of a
+batch once, which is what must be read; "delivered" counts the tensors of every step as a consumer
+sees them.
 
 **The floor** (`bench/floor.cpp`): for each unique chunk `open`, `pread`, c-blosc, then one fused
 normalize-mask-store pass with streaming stores into a reused window tensor that was touched
@@ -197,12 +233,22 @@ before. As many threads as cores, no look-ahead, a barrier for each batch, no me
 compiled for the machine. Of chunks with more levels than asked for it decodes only the blocks it
 needs.
 
+**The others.** `cpu-0` and `cpu-2` are CpuLoader with no and two workers; zarr-python reads runs of
+unique rows with slices and prepares with torch.
+
 **How it is measured.** Every competitor's first batch must have the checksum of the floor's, or
 nothing is timed. Each run is a fresh process that finds the store in the page cache, delivers a
 few batches to warm up (memory touched, workers started) and then has every second counted from
 asking for the first batch to having the last one. Competitors take turns, and ratios are taken
 within a round; tables show medians. The consumer touches one value of each tensor and computes
 nothing, so look-ahead gains little. Peak is the growth of resident memory over that before the
-first read. `cpu-0` and `cpu-2` are CpuLoader with no and two workers; zarr-python reads runs of
-unique rows with slices and prepares with torch.
+first read. Processor seconds change less than times where other programs run.
+
+## What the figures do not show
+
+- A cold page cache or a network file system: there, reading decides, and neither decoding nor the
+  fused pass matters much.
+- Transfer to a GPU, and a training step that computes while batches are prepared.
+- Grids and chunk shapes other than those listed, several rows in a chunk among them.
+- More than the cores named above.
 """.splitlines()
