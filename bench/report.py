@@ -136,8 +136,8 @@ def document(results: Sequence[Result]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `python -m bench --report-only --docs` from the results of the last runs. Ratios",
-        "come from one run each; other machines give other numbers.",
+        "Written by `python -m bench --report-only --docs` from the last results. Ratios come from",
+        "one run each; other machines give other numbers.",
         "",
         where,
         "",
