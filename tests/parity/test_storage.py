@@ -71,7 +71,7 @@ def assert_raw_values(store: TinyStore, source: CanonicalDataset) -> None:
 
 @pytest.mark.parametrize("options", STORES.values(), ids=STORES.keys())
 def test_store_laid_out_as(options: dict[str, Any], tmp_path: Path) -> None:
-    store = tiny_store(tmp_path, **({"rows": 9} | options))
+    store = tiny_store(tmp_path, **({"rows": 9, "statistics": "compact"} | options))
     source = store.open(prognostic=PROGNOSTIC, boundary=("tauuo", "hfds"))
     assert_raw_values(store, source)
     check(source)
