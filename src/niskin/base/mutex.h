@@ -14,6 +14,7 @@
 #endif
 #define NISKIN_GUARDED_BY(x) NISKIN_THREAD_ANNOTATION(guarded_by(x))
 #define NISKIN_REQUIRES(...) NISKIN_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define NISKIN_NO_THREAD_SAFETY_ANALYSIS NISKIN_THREAD_ANNOTATION(no_thread_safety_analysis)
 #define NISKIN_EXCLUDES(...) NISKIN_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 
 namespace niskin {

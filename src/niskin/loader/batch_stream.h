@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "niskin/base/mutex.h"
 #include "niskin/loader/batch_job.h"
 #include "niskin/loader/pool.h"
 
@@ -33,8 +34,9 @@ class BatchStream {
   bool admits(const std::vector<plan::BaseRequest>& bases) const;
   // Plans and queues a batch. Throws UsageError for rows outside their store and after `close`.
   void submit(std::vector<plan::BaseRequest> bases);
-  std::size_t pending() const noexcept { return ring_.size(); }
-  // Waits for the oldest batch, at most so long; false if it is not ready yet.
+  std::size_t pending() const;
+  // Waits for the oldest batch, at most so long; false if it is not ready yet. Throws UsageError if
+  // there is none, and if it will never be ready since the pool was closed.
   bool wait(std::chrono::duration<double> at_most);
   // The oldest batch, which must be ready. Throws the error of its earliest failing chunk; the
   // stream is closed then.
@@ -46,14 +48,19 @@ class BatchStream {
  private:
   struct Entry {
     std::shared_ptr<BatchJob> job;
-    std::uint64_t bytes;
+    std::uint64_t bytes = 0;
   };
+
+  void leak_in_child() NISKIN_NO_THREAD_SAFETY_ANALYSIS;
+  // The oldest batch. Throws UsageError if there is none.
+  std::shared_ptr<BatchJob> oldest() const NISKIN_EXCLUDES(mutex_);
 
   std::shared_ptr<Pool> pool_;
   int prefetch_batches_;
-  std::deque<Entry> ring_;
   double wait_s_ = 0;  // of the oldest batch so far
-  bool closed_ = false;
+  mutable Mutex mutex_;
+  std::deque<Entry> ring_ NISKIN_GUARDED_BY(mutex_);
+  bool closed_ NISKIN_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace niskin::loader

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 #include "niskin/base/error.h"
 #include "niskin/kernels/prepare.h"
@@ -89,8 +91,13 @@ bool Pool::State::wait(const BatchJob& job, std::chrono::duration<double> at_mos
 void Pool::State::cancel(BatchJob& job) {
   MutexLock lock(mutex_);
   job.state.cancelled = true;
-  job.stop_early();
+  stop(job);
   job_done_.notify_all();
+}
+
+bool Pool::State::closed() const {
+  MutexLock lock(mutex_);
+  return closed_;
 }
 
 bool Pool::State::reserve(std::uint64_t bytes, bool always) {
@@ -125,7 +132,10 @@ int Pool::State::close(std::chrono::duration<double> deadline) {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    for (auto& [number, job] : jobs_) job->stop_early();
+    for (auto& [number, job] : jobs_) {
+      job->state.cancelled = true;
+      job->stop_early();
+    }
     jobs_.clear();
     idle_.notify_all();
     job_done_.notify_all();
@@ -141,8 +151,11 @@ int Pool::State::close(std::chrono::duration<double> deadline) {
       }
     }
     memories_.clear();
+    closed_ = true;
   }
-  for (Worker& worker : ended) worker.thread.join();
+  for (Worker& worker : ended) {
+    if (worker.thread.joinable()) worker.thread.join();  // not one that hung in an earlier close
+  }
   slabs->close();
   return left;
 }
@@ -204,26 +217,30 @@ void Pool::State::run(Fresh fresh, MutexLock& lock) {
   give_back(std::move(memory));
   bytes_in_flight_ -= fresh.bytes;
   merge(fresh, report, error);
-  // A job that has ended may be the last owner of its slab: let go of it without the lock.
-  lock.unlock();
+  // Let go of the batch before it is announced: whoever takes it then owns its slab alone.
+  const bool done = fresh.job->done();
   fresh.job.reset();
-  lock.lock();
+  if (done) job_done_.notify_all();
 }
 
 bool Pool::State::find_fresh(Fresh& fresh) {
   while (!jobs_.empty()) {
     const auto first = jobs_.begin();
     BatchJob& job = *first->second;
-    if (job.state.next_task >= job.plan().tasks.size()) {
-      jobs_.erase(first);
-      continue;
-    }
     const std::uint64_t bytes = task_bytes(job, job.state.next_task);
     if (bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > read_buffer_bytes) return false;
+    if (job.state.next_task == 0) {
+      try {
+        job.take_slab(*slabs);
+      } catch (...) {
+        fail(job, std::current_exception());
+        continue;
+      }
+    }
     bytes_in_flight_ += bytes;
-    if (job.state.next_task == 0) job.take_slab(*slabs);
     ++job.state.running;
     fresh = {first->first, first->second, job.state.next_task++, bytes};
+    if (job.state.next_task == job.plan().tasks.size()) jobs_.erase(first);
     return true;
   }
   return false;
@@ -237,7 +254,7 @@ std::uint64_t Pool::State::task_bytes(const BatchJob& job, std::size_t task) con
                                                                      : std::min(bytes, kPieceBytes);
 }
 
-void Pool::State::merge(const Fresh& fresh, TaskReport& report, std::exception_ptr error) {
+void Pool::State::merge(const Fresh& fresh, TaskReport& report, const std::exception_ptr& error) {
   BatchJob::State& state = fresh.job->state;
   --state.running;
   state.work += report.work;
@@ -258,9 +275,20 @@ void Pool::State::merge(const Fresh& fresh, TaskReport& report, std::exception_p
   if (error && (!state.error || fresh.task < state.error_task)) {
     state.error = error;
     state.error_task = fresh.task;
-    fresh.job->stop_early();
+    stop(*fresh.job);
   }
-  if (fresh.job->done()) job_done_.notify_all();
+}
+
+void Pool::State::stop(BatchJob& job) {
+  job.stop_early();
+  std::erase_if(jobs_, [&job](const auto& entry) { return entry.second.get() == &job; });
+}
+
+void Pool::State::fail(BatchJob& job, std::exception_ptr error) {
+  job.state.error = std::move(error);
+  job.state.error_task = 0;
+  job_done_.notify_all();
+  stop(job);
 }
 
 void Pool::State::grant() {
@@ -275,9 +303,23 @@ void Pool::State::grant() {
   if (idle_workers_ > 0) {
     idle_.notify_one();
   } else if (live_workers_ < max_concurrent_reads) {
-    Worker& worker = workers_.emplace_back();
-    ++live_workers_;
+    start_worker();
+  }
+}
+
+void Pool::State::start_worker() {
+  Worker& worker = workers_.emplace_back();
+  try {
     worker.thread = std::thread(&State::work, shared_from_this(), &worker);
+    ++live_workers_;
+  } catch (const std::system_error& error) {
+    workers_.pop_back();
+    if (live_workers_ > 0) return;  // fewer have to do
+    const auto refused = std::make_exception_ptr(store_error(
+        fmt::format("pool: got \"{}\" from the operating system, expected a thread",
+                    error.code().message()),
+        "raise the limit on processes and threads (ulimit -u, pids.max of the cgroup)"));
+    while (!jobs_.empty()) fail(*jobs_.begin()->second, refused);
   }
 }
 
@@ -309,7 +351,7 @@ Pool::~Pool() {
     state_->close(std::chrono::seconds(2));
   } else {
     // A forked child has neither the threads nor a sound mutex: leave all as it is.
-    new std::shared_ptr<State>(std::move(state_));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<State>(std::move(state_)));
   }
 }
 

@@ -53,7 +53,7 @@ class Pool {
   std::uint64_t read_buffer_bytes() const noexcept;
   PoolCounts counts() const;
   // Ends the threads: waits for running tasks until the deadline, then leaves the ones that hang
-  // behind with what they own. Returns how many were left. Idempotent; batch streams then throw
+  // behind with what they own. Returns how many hang. Idempotent; batch streams then throw
   // UsageError.
   int close(std::chrono::duration<double> deadline);
 

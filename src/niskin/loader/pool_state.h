@@ -31,6 +31,8 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   void unreserve(std::uint64_t bytes) NISKIN_EXCLUDES(mutex_);
   PoolCounts counts() const NISKIN_EXCLUDES(mutex_);
   int close(std::chrono::duration<double> deadline) NISKIN_EXCLUDES(mutex_);
+  // Whether `close` has ended: a batch that is not done then never will be.
+  bool closed() const NISKIN_EXCLUDES(mutex_);
 
   const int max_concurrent_reads;
   const int decode_threads;
@@ -61,14 +63,20 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   static void work(const std::shared_ptr<State>& self, Worker* worker);
   void run_while_first(MutexLock& lock) NISKIN_REQUIRES(mutex_);
   void run(Fresh fresh, MutexLock& lock) NISKIN_REQUIRES(mutex_);
-  // Moves past jobs that have no task left to start; the first task that may start, if bytes allow
-  // it.
+  // The first task that may start, if bytes allow it. Jobs without a task to start are not in
+  // jobs_.
   bool find_fresh(Fresh& fresh) NISKIN_REQUIRES(mutex_);
   std::uint64_t task_bytes(const BatchJob& job, std::size_t task) const;
-  void merge(const Fresh& fresh, TaskReport& report, std::exception_ptr error)
+  void merge(const Fresh& fresh, TaskReport& report, const std::exception_ptr& error)
       NISKIN_REQUIRES(mutex_);
   // Hands free turns to waiters, then to an idle or a new worker.
   void grant() NISKIN_REQUIRES(mutex_);
+  // Where the system refuses the first thread, every queued job fails with its answer.
+  void start_worker() NISKIN_REQUIRES(mutex_);
+  // No further task of the job starts.
+  void stop(BatchJob& job) NISKIN_REQUIRES(mutex_);
+  // The same, and `error` is the batch's.
+  void fail(BatchJob& job, std::exception_ptr error) NISKIN_REQUIRES(mutex_);
   std::unique_ptr<WorkerMemory> take_memory() NISKIN_REQUIRES(mutex_);
   void give_back(std::unique_ptr<WorkerMemory> memory) NISKIN_REQUIRES(mutex_);
 
@@ -76,6 +84,7 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   CondVar idle_;      // workers without work
   CondVar job_done_;  // consumers and close
   bool stopping_ NISKIN_GUARDED_BY(mutex_) = false;
+  bool closed_ NISKIN_GUARDED_BY(mutex_) = false;
   std::map<std::uint64_t, std::shared_ptr<BatchJob>> jobs_
       NISKIN_GUARDED_BY(mutex_);  // with tasks to start
   std::uint64_t next_job_ NISKIN_GUARDED_BY(mutex_) = 0;
