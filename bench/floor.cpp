@@ -107,18 +107,13 @@ class Floor {
     }
   }
 
-  // Of the window as floor.py and checksum.py define it.
+  // Of the window, as checksum.py defines it.
   std::uint64_t checksum(std::size_t number_of_slots) const {
     std::uint64_t total = 0;
-    for (std::size_t slot = 0; slot < number_of_slots; ++slot) {
-      const float* const plane = window_ + slot * cells_;
-      std::uint64_t sum = 0;
-      for (std::size_t i = 0; i < cells_; ++i) {
-        std::uint32_t bits = 0;
-        std::memcpy(&bits, plane + i, sizeof bits);
-        sum += bits * (2 * std::uint64_t{i} + 1);
-      }
-      total += sum * (2 * std::uint64_t{slot} + 1);
+    for (std::size_t i = 0; i < number_of_slots * cells_; ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, window_ + i, sizeof bits);
+      total += bits * (2 * std::uint64_t{i} + 1);
     }
     return total;
   }
