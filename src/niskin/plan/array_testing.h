@@ -17,18 +17,19 @@ struct ArrayOptions {
   std::string dimensions = R"("time", "lat", "lon")";
   std::string dtype = "<f4";
   std::string order = "C";
-  std::string attributes;  // more of them, each with a comma before it
+  std::string attributes = {};  // more of them, each with a comma before it
 };
 
 inline std::shared_ptr<const zarr::Array> array(const ArrayOptions& o = {}) {
-  return std::make_shared<const zarr::Array>(
-      std::make_shared<zarr::MemoryStore>("plan.zarr"),
-      zarr::parse_array_v2(
-          o.name,
-          R"({"zarr_format": 2, "filters": null, "compressor": null, "fill_value": "NaN", "order": ")" +
-              o.order + R"(", "dtype": ")" + o.dtype + R"(", "shape": [)" + o.shape +
-              R"(], "chunks": [)" + o.chunks + "]}",
-          R"({"_ARRAY_DIMENSIONS": [)" + o.dimensions + "]" + o.attributes + "}"));
+  const std::string zarray =
+      R"({"zarr_format": 2, "filters": null, "compressor": null, "fill_value": "NaN", "order": ")" +
+      o.order + R"(", "dtype": ")" + o.dtype + R"(", "shape": [)" + o.shape + R"(], "chunks": [)" +
+      o.chunks + "]}";
+  const std::string zattrs =
+      o.dimensions.empty() ? std::string()
+                           : R"({"_ARRAY_DIMENSIONS": [)" + o.dimensions + "]" + o.attributes + "}";
+  return std::make_shared<const zarr::Array>(std::make_shared<zarr::MemoryStore>("plan.zarr"),
+                                             zarr::parse_array_v2(o.name, zarray, zattrs));
 }
 
 // "thetao(time, lev, lat, lon)" of 3 levels.
