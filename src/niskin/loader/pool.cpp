@@ -168,8 +168,8 @@ void Pool::State::work(const std::shared_ptr<State>& self, Worker* worker) {
     Fresh fresh;
     if (state.free_turns_ > 0 && state.waiters_.empty() && state.find_fresh(fresh)) {
       --state.free_turns_;
-      state.run(std::move(fresh), lock);
-      state.run_while_first(lock);
+      state.run(std::move(fresh));
+      state.run_while_first();
       ++state.free_turns_;
       state.grant();
       continue;
@@ -184,7 +184,7 @@ void Pool::State::work(const std::shared_ptr<State>& self, Worker* worker) {
 }
 
 // Keeps the turn as long as no worker with an earlier task waits for one.
-void Pool::State::run_while_first(MutexLock& lock) {
+void Pool::State::run_while_first() {
   Fresh fresh;
   while (!stopping_) {
     if (!find_fresh(fresh)) return;
@@ -196,14 +196,14 @@ void Pool::State::run_while_first(MutexLock& lock) {
       jobs_.emplace(fresh.number, fresh.job);
       return;
     }
-    run(std::move(fresh), lock);
+    run(std::move(fresh));
   }
 }
 
-void Pool::State::run(Fresh fresh, MutexLock& lock) {
+void Pool::State::run(Fresh fresh) {
   std::unique_ptr<WorkerMemory> memory = take_memory();
   grant();  // another turn may be free for the next task
-  lock.unlock();
+  mutex_.unlock();
   TaskReport report;
   std::exception_ptr error;
   WorkerTurn turn(*this, {fresh.number, fresh.task});
@@ -213,7 +213,7 @@ void Pool::State::run(Fresh fresh, MutexLock& lock) {
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
+  mutex_.lock();
   give_back(std::move(memory));
   bytes_in_flight_ -= fresh.bytes;
   merge(fresh, report, error);

@@ -61,8 +61,9 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   class WorkerTurn;
 
   static void work(const std::shared_ptr<State>& self, Worker* worker);
-  void run_while_first(MutexLock& lock) NISKIN_REQUIRES(mutex_);
-  void run(Fresh fresh, MutexLock& lock) NISKIN_REQUIRES(mutex_);
+  void run_while_first() NISKIN_REQUIRES(mutex_);
+  // Runs the task without the lock.
+  void run(Fresh fresh) NISKIN_REQUIRES(mutex_);
   // The first task that may start, if bytes allow it. Jobs without a task to start are not in
   // jobs_.
   bool find_fresh(Fresh& fresh) NISKIN_REQUIRES(mutex_);
