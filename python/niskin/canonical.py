@@ -49,6 +49,7 @@ class CanonicalDataset:
         self._name = name
         self._span = span
         self._reader = reader
+        self._rows: NDArray[np.int64] | None = None  # made when first asked for
 
     def __reduce__(self) -> tuple[Any, ...]:
         dates = (str(self.time[0]), str(self.time[-1]))
@@ -112,9 +113,10 @@ class CanonicalDataset:
     @property
     def rows(self) -> NDArray[np.int64]:
         """The physical row of the store for each time point: (time,), read-only."""
-        rows = np.arange(*self._bounds, dtype=np.int64)
-        rows.flags.writeable = False
-        return rows
+        if self._rows is None:
+            self._rows = np.arange(*self._bounds, dtype=np.int64)
+            self._rows.flags.writeable = False
+        return self._rows
 
     @property
     def time(self) -> Dates:

@@ -220,6 +220,7 @@ class _Stream(BatchIterator):
         self._policy = BadValuePolicy()
         self._submitted = 0
         self._plans: dict[int, tuple[TrainingShard, Any, tuple[BasePlan, ...]]] = {}
+        self._waiting: tuple[int, list[tuple[_core.FieldSet, Any]]] | None = None
         self._failed: tuple[int, Exception] | None = None  # of a batch that could not be planned
         self._core = _core.BatchStream(loader.pool.core, loader.prefetch_batches)
         # Also when the iterator is never closed and dies in a cycle.
@@ -239,18 +240,22 @@ class _Stream(BatchIterator):
                 self._plans.pop(number, None)
                 self._failed = (number, error)
                 return
+            self._waiting = None
             self._submitted += 1
 
     def _needs(self, number: int) -> list[tuple[_core.FieldSet, Any]]:
-        if number not in self._plans:
-            shard, local = resolve(self._owner.shards, self.schedule.batches[number])
-            plans = shard.bases(local, shared=self.schedule.shared, writable=self._owner.writable)
-            self._plans[number] = (shard, local, plans)
-        shard, _, plans = self._plans[number]
-        return [
+        """What the core reads for a batch; kept until the memory limit admits it."""
+        if self._waiting is not None and self._waiting[0] == number:
+            return self._waiting[1]
+        shard, local = resolve(self._owner.shards, self.schedule.batches[number])
+        plans = shard.bases(local, shared=self.schedule.shared, writable=self._owner.writable)
+        needs = [
             (self._owner.field_sets.of(shard, plan), plan.source.rows[plan.positions])
             for plan in plans
         ]
+        self._plans[number] = (shard, local, plans)
+        self._waiting = (number, needs)
+        return needs
 
     def _take(self, number: int) -> Batch:
         self._fill()
