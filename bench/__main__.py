@@ -39,6 +39,7 @@ def main(
     Results go to bench/results, stores to $NISKIN_BENCH_DIR or build/bench/stores.
     """
     console = Console()
+    folder = RESULTS / "quick" if quick else RESULTS  # too short to be reported with the others
     if not report_only:
         scenarios = _scenarios(quick=quick, full=full, only=only, rows=rows)
         effort = Effort(
@@ -46,10 +47,10 @@ def main(
             peer_rounds=1 if quick else min(rounds, 3 if full else 2),
             threads=len(os.sched_getaffinity(0)),
         )
-        _measure(scenarios, console, effort=effort, quick=quick, full=full)
-    results = report.load(RESULTS)
+        _measure(scenarios, console, folder, effort=effort, quick=quick, full=full)
+    results = report.load(folder)
     if not results:
-        raise SystemExit(f"bench: no results in {RESULTS}")
+        raise SystemExit(f"bench: no results in {folder}")
     report.show(results, console)
     if markdown:
         console.print("\n".join(report.short_table(results)), markup=False, soft_wrap=True)
@@ -71,12 +72,18 @@ def _scenarios(*, quick: bool, full: bool, only: str, rows: int) -> Sequence[Sce
 
 
 def _measure(
-    scenarios: Sequence[Scenario], console: Console, *, effort: Effort, quick: bool, full: bool
+    scenarios: Sequence[Scenario],
+    console: Console,
+    results: Path,
+    *,
+    effort: Effort,
+    quick: bool,
+    full: bool,
 ) -> None:
     program = floor.build(ROOT, BUILD)
     folder = stores.folder(BUILD)
     stores.build_missing(folder, scenarios, console)
-    RESULTS.mkdir(exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)
     facts = {
         "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H%MZ"),
         "commit": machine.commit(ROOT),
@@ -97,7 +104,7 @@ def _measure(
                     status.update(f"{label}: {text}")
 
                 found = compare(bench, effort, peers=_peers(scenario, quick, full), say=say)
-            _write(facts, scenario.name, found)
+            _write(results, facts, scenario.name, found)
             console.print(report.line(found))
     if quick:
         return
@@ -107,7 +114,7 @@ def _measure(
             "python": overheads.python_per_batch(folder),
             "opening": overheads.opening(folder / largest.store),
         }
-    _write(facts, "overheads", {"overheads": costs})
+    _write(results, facts, "overheads", {"overheads": costs})
 
 
 def _peers(scenario: Scenario, quick: bool, full: bool) -> Sequence[str]:
@@ -120,8 +127,8 @@ def _peers(scenario: Scenario, quick: bool, full: bool) -> Sequence[str]:
     return PEERS if each and scenario.codec == "lz4" else ()
 
 
-def _write(facts: dict[str, Any], name: str, found: dict[str, Any]) -> None:
-    path = RESULTS / f"{facts['date']}-{name}.json"
+def _write(results: Path, facts: dict[str, Any], name: str, found: dict[str, Any]) -> None:
+    path = results / f"{facts['date']}-{name}.json"
     path.write_text(json.dumps(facts | found, indent=1) + "\n")
 
 
