@@ -67,7 +67,7 @@ nb::object dlpack_capsule(const BaseMemory& base) {
                      .deleter = release};
   PyObject* capsule = PyCapsule_New(&managed->tensor, "dltensor", destroy_capsule);
   if (capsule == nullptr) throw nb::python_error();
-  static_cast<void>(managed.release());  // the capsule owns it now
+  [[maybe_unused]] const Managed* owned_by_the_capsule = managed.release();
   return nb::steal(capsule);
 }
 
