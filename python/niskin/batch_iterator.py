@@ -14,7 +14,11 @@ from niskin.errors import UsageError
 if TYPE_CHECKING:
     from niskin.loading import Loader
 
-__all__ = ["BatchIterator", "LoaderStats", "Schedule", "SizedBatches"]
+__all__ = ["DEADLINE_S", "BatchIterator", "LoaderStats", "Schedule", "SizedBatches"]
+
+
+# How long an end waits for a read that hangs, unless told otherwise.
+DEADLINE_S = 2.0
 
 
 class SizedBatches(Protocol):
@@ -70,8 +74,11 @@ class BatchIterator(ABC):
         """Waits for batch `number` of the schedule (0, 1, 2 … in turn); raises its error."""
 
     @abstractmethod
-    def _shut(self) -> None:
-        """Frees threads, processes and buffers. Called once, perhaps from a destructor."""
+    def _shut(self, deadline_s: float) -> None:
+        """Frees threads, processes and buffers. Called once, perhaps from a destructor.
+
+        What hangs in a read after `deadline_s` is left behind, where that is possible.
+        """
 
     def __iter__(self) -> Self:
         return self
@@ -100,16 +107,16 @@ class BatchIterator(ABC):
         self._last = batch
         return batch
 
-    def close(self) -> None:
+    def close(self, deadline_s: float = DEADLINE_S) -> None:
         """Ends the pass early. Raises UsageError if the last batch was written to."""
-        self.end()
+        self.end(deadline_s=deadline_s)
 
-    def end(self, *, check: bool = True) -> None:
+    def end(self, *, check: bool = True, deadline_s: float = DEADLINE_S) -> None:
         """Shuts the iterator, then `check`s the last batch for writes; idempotent."""
         if self._ended:
             return
         self._ended = True
-        self._shut()
+        self._shut(deadline_s)
         last, self._last = self._last, None
         if check and last is not None:
             last.check_unwritten()

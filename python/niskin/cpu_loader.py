@@ -45,7 +45,8 @@ class CpuLoader(Loader):
     `device`: where batches are delivered. `pin_memory`: page-locked host memory; default: when the
     device is a GPU. `writable`: memory of its own for every tensor. `persistent_workers`: keep the
     processes from one pass to the next. `worker_seed`: seeds the workers' generators; by convention
-    the run's seed + 2 * rank for training, and one more for validation.
+    the run's seed + 2 * rank for training, and one more for validation. Worker processes end as
+    torch ends them: the deadline of `close` does not bound that.
 
     Raises UsageError for no shards, a negative `num_workers`, and a device or pinning that this
     machine lacks; TypeError for a sampler that is not a sized iterable.
@@ -93,7 +94,7 @@ class CpuLoader(Loader):
             return _InProcess(self, schedule)
         return _FromWorkers(self, schedule)
 
-    def _release(self) -> None:
+    def _release(self, deadline_s: float) -> None:
         self._workers = None
 
     def start_workers(self, schedule: Schedule) -> Iterator[Any]:
@@ -152,7 +153,7 @@ class _InProcess(BatchIterator):
         loaded = self._owner._reader.read(indices, shared=self.schedule.shared)
         return self._owner.finish(self.schedule, number, loaded, self._policy)
 
-    def _shut(self) -> None:
+    def _shut(self, deadline_s: float) -> None:
         pass
 
 
@@ -177,7 +178,7 @@ class _FromWorkers(BatchIterator):
             raise loaded.error
         return self._owner.finish(self.schedule, number, loaded, self._policy)
 
-    def _shut(self) -> None:
+    def _shut(self, deadline_s: float) -> None:
         self._source = None  # torch's iterator ends its workers, unless they are persistent
 
 

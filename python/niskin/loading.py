@@ -24,12 +24,20 @@ from numpy.typing import NDArray
 
 from niskin.bases import BasePlan
 from niskin.batch import Batch, BatchContext
-from niskin.batch_iterator import BatchIterator, LoaderStats, Schedule, SizedBatches
+from niskin.batch_iterator import DEADLINE_S, BatchIterator, LoaderStats, Schedule, SizedBatches
 from niskin.errors import UsageError
 from niskin.indexing import can_share
 from niskin.shard import TrainingShard
 
-__all__ = ["BatchIterator", "Loader", "LoaderStats", "Schedule", "SizedBatches", "assemble"]
+__all__ = [
+    "DEADLINE_S",
+    "BatchIterator",
+    "Loader",
+    "LoaderStats",
+    "Schedule",
+    "SizedBatches",
+    "assemble",
+]
 
 
 class Loader(ABC):
@@ -58,7 +66,7 @@ class Loader(ABC):
         """An iterator over `schedule`."""
 
     @abstractmethod
-    def _release(self) -> None:
+    def _release(self, deadline_s: float) -> None:
         """Frees what outlives an iterator; called by `close`, once or more often."""
 
     def __iter__(self) -> BatchIterator:
@@ -87,12 +95,14 @@ class Loader(ABC):
         """Totals since the loader was made: the fields of `LoaderStats`, and the loader's own."""
         return asdict(self.counts)
 
-    def close(self, deadline_s: float = 2.0) -> None:
+    def close(self, deadline_s: float = DEADLINE_S) -> None:
         """Ends the live iterator and frees everything; a second call does nothing.
 
-        Raises UsageError if the last batch was written to. What is delivered already stays valid.
+        Waits at most `deadline_s` for a read that hangs, then leaves it behind with the memory it
+        owns. Raises UsageError if the last batch was written to. What is delivered already stays
+        valid.
         """
-        self._close(check=True)
+        self._close(check=True, deadline_s=deadline_s)
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +113,9 @@ class Loader(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._close(check=error is None)  # never hides the error of the block
+        self._close(
+            check=error is None, deadline_s=DEADLINE_S
+        )  # never hides the error of the block
 
     def __getitem__(self, index: object) -> Batch:
         raise UsageError(_NOT_A_DATASET.format(type(self).__name__))
@@ -122,18 +134,18 @@ class Loader(ABC):
                 f"{self._process}\n  hint:  make the loader in the process that uses it"
             )
 
-    def _close(self, *, check: bool) -> None:
+    def _close(self, *, check: bool, deadline_s: float) -> None:
         self._closed = True
         try:
-            self._end_live(check=check)
+            self._end_live(check=check, deadline_s=deadline_s)
         finally:
-            self._release()
+            self._release(deadline_s)
 
-    def _end_live(self, *, check: bool) -> None:
+    def _end_live(self, *, check: bool, deadline_s: float = DEADLINE_S) -> None:
         live = None if self._live is None else self._live()
         self._live = None
         if live is not None:
-            live.end(check=check)
+            live.end(check=check, deadline_s=deadline_s)
 
     def _snapshot(self) -> Schedule:
         try:

@@ -26,7 +26,7 @@ from niskin.batch import Batch, make_context
 from niskin.errors import UsageError, address
 from niskin.field_sets import FieldSets
 from niskin.indexing import resolve
-from niskin.loading import BatchIterator, Loader, Schedule, SizedBatches, assemble
+from niskin.loading import DEADLINE_S, BatchIterator, Loader, Schedule, SizedBatches, assemble
 from niskin.pool import Pool, shared_pool
 from niskin.shard import TrainingShard
 
@@ -89,7 +89,7 @@ class NativeLoader(Loader):
         try:
             self._admit()
         except BaseException:
-            self._release()
+            self._release(DEADLINE_S)
             raise
 
     def _set_device(self, device: torch.device | str, pin_memory: bool | None) -> None:
@@ -136,9 +136,9 @@ class NativeLoader(Loader):
     def _start(self, schedule: Schedule) -> BatchIterator:
         return _Stream(self, schedule)
 
-    def _release(self) -> None:
+    def _release(self, deadline_s: float) -> None:
         if self._owns_pool:
-            self.pool.close()
+            self.pool.close(deadline_s)
 
     def deliver(self, memory: _core.BaseMemory) -> Any:
         """A base as the kind of array that this loader hands out, without a copy."""
@@ -224,7 +224,7 @@ class _Stream(BatchIterator):
         self._failed: tuple[int, Exception] | None = None  # of a batch that could not be planned
         self._core = _core.BatchStream(loader.pool.core, loader.prefetch_batches)
         # Also when the iterator is never closed and dies in a cycle.
-        self._finalizer = weakref.finalize(self, self._core.close, 2.0)
+        self._finalizer = weakref.finalize(self, self._core.close, DEADLINE_S)
         self._fill()
 
     def _fill(self) -> None:
@@ -286,8 +286,9 @@ class _Stream(BatchIterator):
         self._owner.counts.bad_values += sum(found.count for found in bad)
         self._policy.note(bad)
 
-    def _shut(self) -> None:
-        self._finalizer()
+    def _shut(self, deadline_s: float) -> None:
+        if self._finalizer.detach():
+            self._core.close(deadline_s)
 
 
 def _prefetch(value: int) -> int:
