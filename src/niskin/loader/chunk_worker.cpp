@@ -40,7 +40,6 @@ class ChunkRun final : public zarr::PieceSink {
   ChunkRun(const BatchJob& job, const plan::ChunkTask& task, WorkerMemory& memory, Turn& turn,
            TaskReport& report)
       : job_(job),
-        task_(task),
         memory_(memory),
         turn_(turn),
         report_(report),
@@ -284,6 +283,9 @@ class ChunkRun final : public zarr::PieceSink {
       } catch (const Error& error) {
         turn_.acquire();
         throw error.at(array_.array->place(index_));
+      } catch (...) {
+        turn_.acquire();
+        throw;
       }
       report_.work.read_s += seconds_since(start);
       start = Clock::now();
@@ -372,7 +374,6 @@ class ChunkRun final : public zarr::PieceSink {
   }
 
   const BatchJob& job_;
-  const plan::ChunkTask& task_;
   WorkerMemory& memory_;
   Turn& turn_;
   TaskReport& report_;

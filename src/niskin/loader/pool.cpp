@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <new>
-#include <system_error>
 
 #include "niskin/base/error.h"
 #include "niskin/kernels/prepare.h"
@@ -82,10 +82,10 @@ bool Pool::State::wait(const BatchJob& job, std::chrono::duration<double> at_mos
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(at_most);
   MutexLock lock(mutex_);
-  while (!job.done()) {
-    if (job_done_.wait_until(lock, until) == std::cv_status::timeout) return job.done();
+  while (!job.done() && !closed_) {
+    if (job_done_.wait_until(lock, until) == std::cv_status::timeout) break;
   }
-  return true;
+  return job.done();
 }
 
 void Pool::State::cancel(BatchJob& job) {
@@ -150,8 +150,10 @@ int Pool::State::close(std::chrono::duration<double> deadline) {
         if (worker->thread.joinable()) worker->thread.detach();
       }
     }
+    for (const auto& memory : memories_) counts_.worker_bytes -= memory->size_bytes();
     memories_.clear();
     closed_ = true;
+    job_done_.notify_all();
   }
   for (Worker& worker : ended) {
     if (worker.thread.joinable()) worker.thread.join();  // not one that hung in an earlier close
@@ -202,19 +204,21 @@ void Pool::State::run_while_first() {
 
 void Pool::State::run(Fresh fresh) {
   std::unique_ptr<WorkerMemory> memory = take_memory();
+  const std::uint64_t counted_bytes = memory ? memory->size_bytes() : 0;
   grant();  // another turn may be free for the next task
   mutex_.unlock();
   TaskReport report;
   std::exception_ptr error;
   WorkerTurn turn(*this, {fresh.number, fresh.task});
   try {
+    if (!memory) memory = std::make_unique<WorkerMemory>();
     if (fresh.task == 0) fresh.job->fill_dry();
     run_chunk_task(*fresh.job, fresh.job->plan().tasks[fresh.task], *memory, turn, report);
   } catch (...) {
     error = std::current_exception();
   }
   mutex_.lock();
-  give_back(std::move(memory));
+  if (memory) give_back(std::move(memory), counted_bytes);
   bytes_in_flight_ -= fresh.bytes;
   merge(fresh, report, error);
   // Let go of the batch before it is announced: whoever takes it then owns its slab alone.
@@ -312,34 +316,32 @@ void Pool::State::start_worker() {
   try {
     worker.thread = std::thread(&State::work, shared_from_this(), &worker);
     ++live_workers_;
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     workers_.pop_back();
     if (live_workers_ > 0) return;  // fewer have to do
     const auto refused = std::make_exception_ptr(store_error(
-        fmt::format("pool: got \"{}\" from the operating system, expected a thread",
-                    error.code().message()),
+        fmt::format("pool: got \"{}\" from the operating system, expected a thread", error.what()),
         "raise the limit on processes and threads (ulimit -u, pids.max of the cgroup)"));
     while (!jobs_.empty()) fail(*jobs_.begin()->second, refused);
   }
 }
 
 std::unique_ptr<WorkerMemory> Pool::State::take_memory() {
-  if (memories_.empty()) return std::make_unique<WorkerMemory>();
+  if (memories_.empty()) return nullptr;
   auto memory = std::move(memories_.back());
   memories_.pop_back();
-  counts_.worker_bytes -= memory->size_bytes();
   return memory;
 }
 
-void Pool::State::give_back(std::unique_ptr<WorkerMemory> memory) {
-  counts_.worker_bytes += memory->size_bytes();
-  // More idle memory than tasks in flight may use: a burst of waiting reads is over.
+void Pool::State::give_back(std::unique_ptr<WorkerMemory> memory, std::uint64_t counted_bytes) {
+  counts_.worker_bytes += memory->size_bytes() - counted_bytes;
+  counts_.peak_worker_bytes = std::max(counts_.peak_worker_bytes, counts_.worker_bytes);
+  // More memory than tasks in flight may use: a burst of waiting reads is over.
   if (counts_.worker_bytes > read_buffer_bytes &&
       memories_.size() >= static_cast<std::size_t>(decode_threads)) {
     counts_.worker_bytes -= memory->size_bytes();
     return;
   }
-  counts_.peak_worker_bytes = std::max(counts_.peak_worker_bytes, counts_.worker_bytes);
   memories_.push_back(std::move(memory));
 }
 

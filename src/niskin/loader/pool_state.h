@@ -22,7 +22,7 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
 
   // Queues a job behind those queued before. Throws UsageError after `close`.
   void submit(const std::shared_ptr<BatchJob>& job) NISKIN_EXCLUDES(mutex_);
-  // Waits until the job is done or the time is over; true if it is done.
+  // Waits until the job is done, the pool has closed or the time is over; true if it is done.
   bool wait(const BatchJob& job, std::chrono::duration<double> at_most) NISKIN_EXCLUDES(mutex_);
   // No further task of the job starts; running ones end by themselves.
   void cancel(BatchJob& job) NISKIN_EXCLUDES(mutex_);
@@ -78,8 +78,11 @@ class Pool::State : public std::enable_shared_from_this<Pool::State> {
   void stop(BatchJob& job) NISKIN_REQUIRES(mutex_);
   // The same, and `error` is the batch's.
   void fail(BatchJob& job, std::exception_ptr error) NISKIN_REQUIRES(mutex_);
+  // Memory of an earlier task, nullptr if there is none to reuse.
   std::unique_ptr<WorkerMemory> take_memory() NISKIN_REQUIRES(mutex_);
-  void give_back(std::unique_ptr<WorkerMemory> memory) NISKIN_REQUIRES(mutex_);
+  // `counted_bytes` of it were in the counts when it was taken.
+  void give_back(std::unique_ptr<WorkerMemory> memory, std::uint64_t counted_bytes)
+      NISKIN_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   CondVar idle_;      // workers without work

@@ -1,6 +1,7 @@
 #include "niskin/loader/slab.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -21,6 +22,8 @@ Slab::Slab(std::size_t size_bytes)
 
 Slab::~Slab() { munmap(data_, size_bytes_); }
 
+SlabPool::SlabPool(std::uint64_t limit_bytes) : process_(getpid()), limit_bytes_(limit_bytes) {}
+
 std::shared_ptr<Slab> SlabPool::take(std::size_t size_bytes) {
   std::unique_ptr<Slab> slab;
   {
@@ -35,14 +38,14 @@ std::shared_ptr<Slab> SlabPool::take(std::size_t size_bytes) {
       slab = std::move(*best);
       idle_.erase(best);
       counts_.idle_bytes -= slab->size_bytes();
-    } else {
-      ++counts_.allocations;
     }
   }
-  if (!slab) slab = std::make_unique<Slab>(size_bytes);
+  const bool fresh = !slab;
+  if (fresh) slab = std::make_unique<Slab>(size_bytes);
   std::vector<std::unique_ptr<Slab>> freed;
   {
     MutexLock lock(mutex_);
+    counts_.allocations += fresh ? 1 : 0;
     counts_.live_bytes += slab->size_bytes();
     trim(freed);
     counts_.peak_bytes = std::max(counts_.peak_bytes, counts_.live_bytes + counts_.idle_bytes);
@@ -80,6 +83,7 @@ void SlabPool::close() {
 }
 
 void SlabPool::give_back(std::unique_ptr<Slab> slab) {
+  if (getpid() != process_) return;  // a forked child: another thread may have held the mutex
   std::vector<std::unique_ptr<Slab>> freed;  // unmapped after the lock is released
   MutexLock lock(mutex_);
   counts_.live_bytes -= slab->size_bytes();

@@ -2,8 +2,10 @@
 //
 // Fresh memory is slow, so a slab goes back to its pool when the last owner lets go of it, in
 // whichever thread that happens, and is handed out again. Safe to use from several threads; a slab
-// may outlive every other owner of its pool.
+// may outlive every other owner of its pool, and may end in a forked child, where it is freed.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +46,7 @@ class SlabPool : public std::enable_shared_from_this<SlabPool> {
 
   // Idle slabs are freed, smallest first, as long as all slabs that are not delivered together are
   // above `limit_bytes`.
-  explicit SlabPool(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  explicit SlabPool(std::uint64_t limit_bytes);
 
   // At least `size_bytes`: the smallest idle slab that fits and is at most twice that, or a new
   // one.
@@ -60,6 +62,7 @@ class SlabPool : public std::enable_shared_from_this<SlabPool> {
   void give_back(std::unique_ptr<Slab> slab);
   void trim(std::vector<std::unique_ptr<Slab>>& freed) NISKIN_REQUIRES(mutex_);
 
+  const pid_t process_;
   mutable Mutex mutex_;
   std::uint64_t limit_bytes_ NISKIN_GUARDED_BY(mutex_);
   bool closed_ NISKIN_GUARDED_BY(mutex_) = false;
