@@ -160,7 +160,7 @@ def test_the_first_and_the_last_batch_may_be_the_bad_one(
 def test_chunks_under_the_other_separator_are_refused_by_name(
     tmp_path: Path, kind: type[Any]
 ) -> None:
-    """C021: a store whose chunk files have another key form is not a store full of fill values."""
+    """A store whose chunk files have another key form is not a store full of fill values."""
     store = make(tmp_path / "store", "none")
     for chunk in list((store.data / "zos").glob("*.0.0")):
         row = chunk.name.split(".")[0]

@@ -190,7 +190,7 @@ def test_batches_held_beyond_the_limit_are_reported_once(shard: TrainingShard) -
 def test_four_loaders_on_one_pool_complete_with_any_number_of_threads(
     shard: TrainingShard, reads: int
 ) -> None:
-    """C107: nothing waits for a thread that waits for it."""
+    """Nothing waits for a thread that waits for it."""
     with Pool(max_concurrent_reads=reads, decode_threads=min(reads, 2)) as pool:
         loaders = [
             numpy_batches([shard], SCHEDULE, pool=pool, prefetch_batches=1) for _ in range(4)

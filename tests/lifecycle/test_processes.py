@@ -49,7 +49,7 @@ def shard(store: TinyStore) -> TrainingShard:
 def test_a_forked_child_is_refused_at_once_and_the_parent_goes_on(
     shard: TrainingShard, busy: bool
 ) -> None:
-    """C100: no wait for threads that do not exist in the child; its destructors join nothing."""
+    """No wait for threads that do not exist in the child; its destructors join nothing."""
     with Pool(decode_threads=2) as pool:
         loader = numpy_batches(
             [shard], [[k % 6] for k in range(200)], pool=pool, prefetch_batches=8
@@ -101,7 +101,7 @@ threading.Thread(target=run, daemon=True).start()
 def test_a_script_ends_with_its_own_exit_code_and_without_noise(
     store: TinyStore, ending: str
 ) -> None:
-    """C095: whatever is alive at the end, no message, no crash, no wait."""
+    """Whatever is alive at the end, no message, no crash, no wait."""
     code, expected = ENDINGS[ending]
     done = run_script(LOADER + code, store.data.parent, timeout_s=60)
     assert (done.returncode, done.stdout, done.stderr) == (expected, "", "")
@@ -138,7 +138,7 @@ except KeyboardInterrupt:
 
 
 def test_few_file_descriptors_are_enough(tmp_path: Path) -> None:
-    """C117: as many open files as threads and a constant, whatever is kept."""
+    """As many open files as threads and a constant, whatever is kept."""
     store = tiny_store(tmp_path, levels=19, rows=8)  # 77 + 3 arrays
     script = """
 import resource, sys
