@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from niskin.bases import unique_bytes
 from niskin.batch import Batch
+from niskin.deadline import DEADLINE_S, Deadline
 from niskin.errors import UsageError
 
 if TYPE_CHECKING:
     from niskin.loading import Loader
 
-__all__ = ["DEADLINE_S", "BatchIterator", "LoaderStats", "Schedule", "SizedBatches"]
-
-
-# How long an end waits for a read that hangs, unless told otherwise.
-DEADLINE_S = 2.0
+__all__ = ["BatchIterator", "LoaderStats", "Schedule", "SizedBatches"]
 
 
 class SizedBatches(Protocol):
@@ -108,8 +105,8 @@ class BatchIterator(ABC):
         return batch
 
     def close(self, deadline_s: float = DEADLINE_S) -> None:
-        """Ends the pass early. Raises UsageError if the last batch was written to."""
-        self.end(deadline_s=deadline_s)
+        """Ends the pass early; see `Loader.close`."""
+        self.end(deadline_s=Deadline(deadline_s).left_s())
 
     def end(self, *, check: bool = True, deadline_s: float = DEADLINE_S) -> None:
         """Shuts the iterator, then `check`s the last batch for writes; idempotent."""

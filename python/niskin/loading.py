@@ -24,20 +24,13 @@ from numpy.typing import NDArray
 
 from niskin.bases import BasePlan
 from niskin.batch import Batch, BatchContext
-from niskin.batch_iterator import DEADLINE_S, BatchIterator, LoaderStats, Schedule, SizedBatches
+from niskin.batch_iterator import BatchIterator, LoaderStats, Schedule, SizedBatches
+from niskin.deadline import DEADLINE_S, Deadline
 from niskin.errors import UsageError
 from niskin.indexing import can_share
 from niskin.shard import TrainingShard
 
-__all__ = [
-    "DEADLINE_S",
-    "BatchIterator",
-    "Loader",
-    "LoaderStats",
-    "Schedule",
-    "SizedBatches",
-    "assemble",
-]
+__all__ = ["BatchIterator", "Loader", "LoaderStats", "Schedule", "SizedBatches", "assemble"]
 
 
 class Loader(ABC):
@@ -99,10 +92,10 @@ class Loader(ABC):
         """Ends the live iterator and frees everything; a second call does nothing.
 
         Waits at most `deadline_s` for a read that hangs, then leaves it behind with the memory it
-        owns. Raises UsageError if the last batch was written to. What is delivered already stays
-        valid.
+        owns. Raises UsageError if the last batch was written to, and for a deadline that is not 0
+        or more. What is delivered already stays valid.
         """
-        self._close(check=True, deadline_s=deadline_s)
+        self._close(check=True, deadline=Deadline(deadline_s))
 
     def __enter__(self) -> Self:
         return self
@@ -113,9 +106,7 @@ class Loader(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._close(
-            check=error is None, deadline_s=DEADLINE_S
-        )  # never hides the error of the block
+        self._close(check=error is None, deadline=Deadline())  # never hides the block's error
 
     def __getitem__(self, index: object) -> Batch:
         raise UsageError(_NOT_A_DATASET.format(type(self).__name__))
@@ -134,12 +125,12 @@ class Loader(ABC):
                 f"{self._process}\n  hint:  make the loader in the process that uses it"
             )
 
-    def _close(self, *, check: bool, deadline_s: float) -> None:
+    def _close(self, *, check: bool, deadline: Deadline) -> None:
         self._closed = True
         try:
-            self._end_live(check=check, deadline_s=deadline_s)
+            self._end_live(check=check, deadline_s=deadline.left_s())
         finally:
-            self._release(deadline_s)
+            self._release(deadline.left_s())
 
     def _end_live(self, *, check: bool, deadline_s: float = DEADLINE_S) -> None:
         live = None if self._live is None else self._live()

@@ -23,10 +23,11 @@ from niskin import _core
 from niskin.bad_value_policy import BadValuePolicy, found_by_core
 from niskin.bases import BasePlan
 from niskin.batch import Batch, make_context
+from niskin.deadline import DEADLINE_S
 from niskin.errors import UsageError, address
 from niskin.field_sets import FieldSets
 from niskin.indexing import resolve
-from niskin.loading import DEADLINE_S, BatchIterator, Loader, Schedule, SizedBatches, assemble
+from niskin.loading import BatchIterator, Loader, Schedule, SizedBatches, assemble
 from niskin.pool import Pool, shared_pool
 from niskin.shard import TrainingShard
 
