@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import operator
 import os
+import weakref
 from types import TracebackType
 from typing import Any, Self
 
 from niskin import _core, machine
+from niskin.deadline import DEADLINE_S, Deadline
 from niskin.errors import UsageError
 
 __all__ = ["Pool", "shared_pool"]
+
+_MOST_THREADS, _MOST_BYTES = 2**31 - 1, 2**63 - 1  # what the core counts with
 
 
 class Pool:
@@ -41,10 +44,12 @@ class Pool:
         self.core = _core.Pool(
             max_concurrent_reads=self.max_concurrent_reads,
             decode_threads=self.decode_threads,
-            memory_limit=_at_least_one("memory_limit", limit),
+            memory_limit=_at_least_one("memory_limit", limit, most=_MOST_BYTES),
         )
         self._process = os.getpid()
         self.closed = False
+        # At exit, and before the core's destructor, which would wait with the GIL held.
+        weakref.finalize(self, self.core.close, DEADLINE_S)
 
     @property
     def memory_limit(self) -> int:
@@ -71,14 +76,15 @@ class Pool:
         """Work done by all loaders on this pool, and memory held, in bytes and seconds."""
         return dict(self.core.counts())
 
-    def close(self, deadline_s: float = 2.0) -> int:
+    def close(self, deadline_s: float = DEADLINE_S) -> int:
         """Ends the threads; loaders on this pool then raise. Idempotent.
 
         Waits at most `deadline_s`. Returns how many threads hang in a read; they are left behind
         with the memory they own and clean up when the read returns.
         """
+        deadline = Deadline(deadline_s)
         self.closed = True
-        return int(self.core.close(deadline_s))
+        return int(self.core.close(deadline.left_s()))
 
     def __enter__(self) -> Self:
         return self
@@ -106,15 +112,16 @@ def shared_pool() -> Pool:
     global _shared
     if _shared is None or _shared.closed or _shared._process != os.getpid():
         _shared = Pool()
-        atexit.register(_shared.close)
     return _shared
 
 
-def _at_least_one(name: str, value: int) -> int:
+def _at_least_one(name: str, value: int, *, most: int = _MOST_THREADS) -> int:
     try:
         number = operator.index(value)
     except TypeError:
         raise UsageError(f"{name}: got {value!r}, expected a whole number, at least 1") from None
     if number < 1:
         raise UsageError(f"{name}: got {number}, expected at least 1")
+    if number > most:
+        raise UsageError(f"{name}: got {number}, expected at most {most}")
     return number
