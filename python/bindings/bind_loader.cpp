@@ -140,6 +140,18 @@ void bind_loader(nb::module_& m) {
                                                   base.shape[3]));
                    })
       .def(
+          "writable_array",
+          [](nb::handle self) {
+            const auto& base = nb::cast<const BaseMemory&>(self);
+            const auto& shape = base.shape;
+            return nb::ndarray<nb::numpy, float, nb::ndim<4>>(
+                base.data,
+                {static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1]),
+                 static_cast<std::size_t>(shape[2]), static_cast<std::size_t>(shape[3])},
+                self);
+          },
+          "The same memory for NumPy, which takes what comes by DLPack for read-only.")
+      .def(
           "__dlpack__",
           [](const BaseMemory& base, const nb::kwargs& /*options*/) {
             return dlpack_capsule(base);

@@ -95,6 +95,13 @@ class BaseMemory:
 
     @property
     def shape(self) -> tuple[int, int, int, int]: ...
+    def writable_array(
+        self,
+    ) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None))]:
+        """
+        The same memory for NumPy, which takes what comes by DLPack for read-only.
+        """
+
     def __dlpack__(self, **options: Any) -> CapsuleType:
         """A capsule whose memory lives until its last view dies."""
 

@@ -138,13 +138,17 @@ class Loader(ABC):
         if live is not None:
             live.end(check=check, deadline_s=deadline_s)
 
-    def _snapshot(self) -> Schedule:
+    def batches(self) -> tuple[tuple[int, ...], ...]:
+        """What the sampler's current schedule is. Raises UsageError unless it is index lists."""
         try:
-            batches = tuple(tuple(batch) for batch in self.sampler)
+            return tuple(tuple(batch) for batch in self.sampler)
         except TypeError as error:
             raise UsageError(
                 f"{type(self).__name__}: sampler: got {error}, expected lists of sample indices"
             ) from error
+
+    def _snapshot(self) -> Schedule:
+        batches = self.batches()
         flags = getattr(self.sampler, "padded", None)
         padded = tuple(flags()) if callable(flags) else (False,) * len(batches)
         if len(padded) != len(batches):

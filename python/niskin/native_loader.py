@@ -11,7 +11,6 @@ views it dies: batches may be kept as long as you like.
 
 from __future__ import annotations
 
-import operator
 import warnings
 import weakref
 from collections.abc import Iterable
@@ -28,7 +27,7 @@ from niskin.errors import UsageError, address
 from niskin.field_sets import FieldSets
 from niskin.indexing import resolve
 from niskin.loading import BatchIterator, Loader, Schedule, SizedBatches, assemble
-from niskin.pool import Pool, shared_pool
+from niskin.pool import Pool, at_least_one, shared_pool
 from niskin.shard import TrainingShard
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class NativeLoader(Loader):
         memory_limit: int | None = None,
     ) -> None:
         super().__init__(shards, sampler, writable=writable)
-        self.prefetch_batches = _prefetch(prefetch_batches)
+        self.prefetch_batches = at_least_one("prefetch_batches", prefetch_batches)
         self._set_device(device, pin_memory)
         own = {
             "max_concurrent_reads": max_concurrent_reads,
@@ -108,7 +107,7 @@ class NativeLoader(Loader):
         """Opens every store, and holds the largest batch against the memory limit."""
         batch_size = getattr(self.sampler, "batch_size", None)
         if not isinstance(batch_size, int):
-            batch_size = max((len(batch) for batch in self.sampler), default=1)
+            batch_size = max(map(len, self.batches()), default=1)
         largest = 0
         for shard in self.shards:
             size = min(max(batch_size, 1), len(shard))
@@ -188,10 +187,7 @@ class NumpyLoader(NativeLoader):
 
     def deliver(self, memory: _core.BaseMemory) -> Any:
         """The base as an array, read-only unless `writable`."""
-        array = np.from_dlpack(memory)
-        if array.flags.writeable:
-            array.flags.writeable = False
-        return array
+        return memory.writable_array() if self.writable else np.from_dlpack(memory)
 
     def place(self, batch: Batch) -> Batch:
         """The batch itself."""
@@ -290,10 +286,3 @@ class _Stream(BatchIterator):
     def _shut(self, deadline_s: float) -> None:
         if self._finalizer.detach():
             self._core.close(deadline_s)
-
-
-def _prefetch(value: int) -> int:
-    number = operator.index(value)
-    if number < 1:
-        raise UsageError(f"prefetch_batches: got {number}, expected at least 1")
-    return number

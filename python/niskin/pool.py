@@ -12,9 +12,7 @@ from niskin import _core, machine
 from niskin.deadline import DEADLINE_S, Deadline
 from niskin.errors import UsageError
 
-__all__ = ["Pool", "shared_pool"]
-
-_MOST_THREADS, _MOST_BYTES = 2**31 - 1, 2**63 - 1  # what the core counts with
+__all__ = ["Pool", "at_least_one", "shared_pool"]
 
 
 class Pool:
@@ -35,8 +33,8 @@ class Pool:
         decode_threads: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
-        self.max_concurrent_reads = _at_least_one("max_concurrent_reads", max_concurrent_reads)
-        self.decode_threads = _at_least_one(
+        self.max_concurrent_reads = at_least_one("max_concurrent_reads", max_concurrent_reads)
+        self.decode_threads = at_least_one(
             "decode_threads", machine.decode_threads() if decode_threads is None else decode_threads
         )
         self._limit_was_set = memory_limit is not None
@@ -44,7 +42,7 @@ class Pool:
         self.core = _core.Pool(
             max_concurrent_reads=self.max_concurrent_reads,
             decode_threads=self.decode_threads,
-            memory_limit=_at_least_one("memory_limit", limit, most=_MOST_BYTES),
+            memory_limit=at_least_one("memory_limit", limit, most=2**63 - 1),
         )
         self._process = os.getpid()
         self.closed = False
@@ -115,7 +113,8 @@ def shared_pool() -> Pool:
     return _shared
 
 
-def _at_least_one(name: str, value: int, *, most: int = _MOST_THREADS) -> int:
+def at_least_one(name: str, value: int, *, most: int = 2**31 - 1) -> int:
+    """`value` as an int. Raises UsageError naming the option unless it is whole, 1 … `most`."""
     try:
         number = operator.index(value)
     except TypeError:
