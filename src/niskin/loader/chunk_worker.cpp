@@ -226,11 +226,14 @@ class ChunkRun final : public zarr::PieceSink {
 
   void absent() {
     ++report_.work.absent_chunks;
+    bool needed = false;
     for (const Uses uses : uses_) {
       const plan::FieldSet& set = job_.fields(uses.front().base);
       if (!set.mask_of(uses.front().channel).any_wet_in(tile_.y0, tile_.y1, tile_.x0, tile_.x1))
         continue;
-      if (report_.missing.empty()) note_missing(set, uses);
+      if (!needed) check_key_form();
+      needed = true;
+      note_missing(set, uses);
     }
     memory_.row.assign(static_cast<std::size_t>(tile_.columns()),
                        static_cast<float>(meta().fill_value));
@@ -239,14 +242,18 @@ class ChunkRun final : public zarr::PieceSink {
     }
   }
 
-  // A wet cell needs a chunk that is not there.
-  void note_missing(const plan::FieldSet& set, Uses uses) {
+  void check_key_form() const {
     if (const auto conflict = array_.array->key_form_conflict()) throw Error(*conflict);
+  }
+
+  // A wet cell needs a chunk that is not there. Bases may differ in what they make of it.
+  void note_missing(const plan::FieldSet& set, Uses uses) {
     const Place place = array_.array->place(index_);
     switch (set.policy().missing_chunks) {
       case plan::MissingChunks::kFill:
         return;
       case plan::MissingChunks::kWarn:
+        if (!report_.missing.empty()) return;
         report_.missing.push_back(
             {.store = place.store, .array = meta().name, .first_key = place.chunk_key, .count = 1});
         return;
@@ -275,14 +282,11 @@ class ChunkRun final : public zarr::PieceSink {
   // Fills `out`; gives the turn back only if the bytes are not in memory yet.
   void read(zarr::Value& value, std::uint64_t offset, std::span<std::byte> out) {
     auto start = Clock::now();
-    std::size_t got = value.read(offset, out, zarr::ReadMode::kNoWait);
+    std::size_t got = read_with_place(value, offset, out, zarr::ReadMode::kNoWait);
     if (got < out.size()) {
       turn_.release();
       try {
-        got += value.read(offset + got, out.subspan(got), zarr::ReadMode::kWait);
-      } catch (const Error& error) {
-        turn_.acquire();
-        throw error.at(array_.array->place(index_));
+        got += read_with_place(value, offset + got, out.subspan(got), zarr::ReadMode::kWait);
       } catch (...) {
         turn_.acquire();
         throw;
@@ -304,6 +308,15 @@ class ChunkRun final : public zarr::PieceSink {
                       out.size()),
           "is another program writing this store?")
           .at(place);
+    }
+  }
+
+  std::size_t read_with_place(zarr::Value& value, std::uint64_t offset, std::span<std::byte> out,
+                              zarr::ReadMode mode) const {
+    try {
+      return value.read(offset, out, mode);
+    } catch (const Error& error) {
+      throw error.at(array_.array->place(index_));
     }
   }
 

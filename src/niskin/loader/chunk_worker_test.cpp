@@ -1,17 +1,17 @@
 #include "niskin/loader/chunk_worker.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
-#include <stdexcept>
+#include <algorithm>
 
 #include "niskin/loader/chunk_testing.h"
 
 namespace niskin::loader {
 namespace {
 
+using testing::arange;
 using testing::blosc;
 using testing::Floats;
-using ::testing::HasSubstr;
 using testing::kBlosc;
 using testing::kNan;
 using testing::kZstd;
@@ -20,12 +20,6 @@ using testing::raw;
 using testing::zstd;
 
 class ChunkWorker : public testing::ChunkFixture {};
-
-Floats arange(std::size_t count, float first = 0) {
-  Floats values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = first + static_cast<float>(i);
-  return values;
-}
 
 TEST_F(ChunkWorker, NormalizesAndMasksAnUncompressedChunkInOneRead) {
   mean = 20;
@@ -53,6 +47,21 @@ TEST_F(ChunkWorker, GivesItsTurnBackOnlyAroundAReadThatHasToWait) {
   EXPECT_EQ(run(channels(array()), {0}), arange(6));
   EXPECT_EQ(turn.releases, 1);
   EXPECT_EQ(turn.acquires, 1);
+  EXPECT_EQ(report.work.reads, 1U);
+  EXPECT_EQ(report.work.bytes_read, 24U);
+}
+
+TEST_F(ChunkWorker, ReadsOnlyTheWantedRowsAndLevelsOfAnUncompressedChunk) {
+  // Chunks of 4 rows x 2 levels x 6 cells over 5 rows: three of the second chunk are padding.
+  const auto rows = array({.shape = "5, 2, 2, 3", .chunks = "4, 2, 2, 3"});
+  memory->put("t/0.0.0.0", raw(arange(48)));
+  memory->put("t/1.0.0.0", raw(arange(48, 100)));
+  // Level 1 of row r is planes 2 r + 1 of its chunk.
+  EXPECT_EQ(run(channels(rows, {1}), {3, 4, 1}),
+            (Floats{42, 43, 44, 45, 46, 47, 106, 107, 108, 109, 110, 111, 18, 19, 20, 21, 22, 23}));
+  EXPECT_EQ(report.work.chunks, 2U);
+  EXPECT_EQ(report.work.reads, 3U);
+  EXPECT_EQ(report.work.bytes_read, 3U * 24U);
 }
 
 TEST_F(ChunkWorker, ReadsOnlyTheWantedLevelsOfAnUncompressedChunk) {
@@ -105,37 +114,122 @@ TEST_F(ChunkWorker, ReadsEveryTypeOrderAndCodecAlike) {
   }
 }
 
-TEST_F(ChunkWorker, PutsTilesTogetherAndLeavesTheirPaddingOut) {
-  // 3 x 5 cells in tiles of 2 x 3; cell value = 10 y + x, padding = -1.
-  for (const char* order : {"C", "F"}) {
-    for (int ty = 0; ty < 2; ++ty) {
-      for (int tx = 0; tx < 2; ++tx) {
-        Floats tile(6);
-        for (int i = 0; i < 6; ++i) {
-          const int y = 2 * ty + (*order == 'C' ? i / 3 : i % 2);
-          const int x = 3 * tx + (*order == 'C' ? i % 3 : i / 2);
-          tile[static_cast<std::size_t>(i)] =
-              y < 3 && x < 5 ? static_cast<float>(10 * y + x) : -1.0F;
-        }
-        memory->put("t/0." + std::to_string(ty) + "." + std::to_string(tx), raw(tile));
+// Three levels of 160 x 200 cells are 384000 bytes: blocks of at most 65536, the last one short; no
+// level ends where a block does.
+TEST_F(ChunkWorker, ReadsLevelsAcrossTheBlocksOfABloscChunk) {
+  Floats cells(96000);  // repeats itself, so that it is compressed without shuffle too
+  for (std::size_t i = 0; i < cells.size(); ++i) cells[i] = static_cast<float>(i % 997);
+  Floats fortran(96000);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::size_t level = i / 32000, y = i / 200 % 160, x = i % 200;
+    fortran[level + 3 * (y + 160 * x)] = cells[i];
+  }
+  Floats wanted(cells.begin() + 64000, cells.end());
+  wanted.insert(wanted.end(), cells.begin(), cells.begin() + 32000);
+  for (const bool shuffle : {false, true}) {
+    for (const bool big_endian : {false, true}) {
+      for (const char* order : {"C", "F"}) {
+        const std::string bytes =
+            blosc(raw(*order == 'F' ? fortran : cells, big_endian), 1024, shuffle);
+        ASSERT_LT(bytes.size(), 200000U);  // it is compressed, and in blocks
+        ASSERT_LE(testing::blosc_header(bytes, 8), 65536U);
+        memory->put("t/0.0.0.0", bytes);
+        const auto levels = array({.shape = "1, 3, 160, 200",
+                                   .chunks = "1, 3, 160, 200",
+                                   .dtype = big_endian ? ">f4" : "<f4",
+                                   .order = order,
+                                   .compressor = kBlosc});
+        EXPECT_TRUE(run(channels(levels, {2, 0}), {0}) == wanted)
+            << order << " shuffle " << shuffle << " big-endian " << big_endian;
+        EXPECT_EQ(report.work.reads, 1U);
+        EXPECT_EQ(report.work.bytes_read, bytes.size());
+        EXPECT_EQ(report.work.decodes, 1U);
       }
     }
-    const auto tiles = array({.shape = "1, 3, 5", .chunks = "1, 2, 3", .order = order});
-    EXPECT_EQ(run(channels(tiles), {0}),
-              (Floats{0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24}));
-    EXPECT_EQ(report.work.chunks, 4U);
-    EXPECT_EQ(report.work.reads, 4U);
-    EXPECT_EQ(report.work.bytes_read, *order == 'C' ? 24U + 20U + 12U + 8U : 4U * 24U);
+  }
+}
+
+TEST_F(ChunkWorker, PutsTilesTogetherAndLeavesTheirPaddingOut) {
+  // 3 x 5 cells in tiles of 2 x 3; cell value = 10 y + x, padding = NaN.
+  for (const char* order : {"C", "F"}) {
+    for (const char* compressor : {"null", kBlosc, kZstd}) {
+      std::uint64_t stored_bytes = 0;
+      for (int tile = 0; tile < 4; ++tile) {
+        Floats cells(6);
+        for (int i = 0; i < 6; ++i) {
+          const int y = 2 * (tile / 2) + (*order == 'C' ? i / 3 : i % 2);
+          const int x = 3 * (tile % 2) + (*order == 'C' ? i % 3 : i / 2);
+          cells[static_cast<std::size_t>(i)] =
+              y < 3 && x < 5 ? static_cast<float>(10 * y + x) : kNan;
+        }
+        std::string bytes = raw(cells);
+        if (compressor == kBlosc) bytes = blosc(bytes);
+        if (compressor == kZstd) bytes = zstd(bytes);
+        stored_bytes += bytes.size();
+        memory->put("t/0." + std::to_string(tile / 2) + "." + std::to_string(tile % 2), bytes);
+      }
+      const auto tiles = array(
+          {.shape = "1, 3, 5", .chunks = "1, 2, 3", .order = order, .compressor = compressor});
+      EXPECT_EQ(run(channels(tiles), {0}),
+                (Floats{0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24}));
+      EXPECT_TRUE(report.bad.empty());
+      EXPECT_EQ(report.work.chunks, 4U);
+      EXPECT_EQ(report.work.reads, 4U);
+      // Uncompressed in order C, nothing after the last cell that lies in the array is read.
+      const bool in_part = *order == 'C' && compressor == std::string("null");
+      EXPECT_EQ(report.work.bytes_read, in_part ? 24U + 20U + 12U + 8U : stored_bytes);
+    }
   }
 }
 
 TEST_F(ChunkWorker, TakesMissingMarkersForNan) {
   mean = 1;
-  memory->put("t/0.0.0", raw({-999, 2, 1e20F, 4, kNan, 6}));
+  wet = {1, 1, 1, 1, 1, 0};
+  policy.masked_fill_value = 9;
+  memory->put("t/0.0.0", raw({-999, 2, 1e20F, 4, kNan, -999}));
   const auto marked = array({.attributes = R"(, "_FillValue": -999.0, "missing_value": 1e20)"});
-  EXPECT_EQ(run(channels(marked), {0}), (Floats{0, 1, 0, 3, 0, 5}));
+  EXPECT_EQ(run(channels(marked), {0}), (Floats{0, 1, 0, 3, 0, 9}));
   ASSERT_EQ(report.bad.size(), 1U);
   EXPECT_EQ(report.bad[0].count, 3U);
+  // A fill value that is not 0 is a marker; 0 is a value like others.
+  EXPECT_EQ(run(channels(array({.fill = "4.0"})), {0}), (Floats{-1000, 1, 1e20F, 0, 0, 9}));
+  EXPECT_EQ(run(channels(array({.fill = "0.0"})), {0}), (Floats{-1000, 1, 1e20F, 3, 0, 9}));
+}
+
+TEST_F(ChunkWorker, FindsMissingMarkersAnywhereInAChunk) {
+  Floats cells = arange(5000);
+  for (const std::size_t cell : {0, 2047, 2048, 4999}) cells[cell] = -999;
+  Floats wanted = cells;
+  std::replace(wanted.begin(), wanted.end(), -999.0F, 0.0F);
+  for (const char* compressor : {"null", kBlosc}) {
+    memory->put("t/0.0.0", compressor == kBlosc ? blosc(raw(cells, true)) : raw(cells, true));
+    EXPECT_EQ(run(channels(array({.shape = "1, 50, 100",
+                                  .chunks = "1, 50, 100",
+                                  .dtype = ">f4",
+                                  .compressor = compressor,
+                                  .attributes = R"(, "_FillValue": -999.0)"})),
+                  {0}),
+              wanted);
+    ASSERT_FALSE(report.bad.empty());
+    BadValue all = report.bad.front();
+    for (std::size_t i = 1; i < report.bad.size(); ++i) all.add(report.bad[i]);
+    EXPECT_EQ(all.count, 4U);
+    EXPECT_EQ(all.first_cell, 0);
+    EXPECT_EQ(all.first_row_count, 4U);
+  }
+}
+
+TEST_F(ChunkWorker, ReadsAPlaneOfMoreThanAPieceInTwo) {
+  // 70000 cells are 280000 bytes, a piece is 262144: level 1 alone takes two reads.
+  memory->put("t/0.0.0.0", raw(arange(210000)));
+  store->set_cached(false);
+  const auto levels = array({.shape = "1, 3, 70, 1000", .chunks = "1, 3, 70, 1000"});
+  EXPECT_EQ(run(channels(levels, {1}), {0}), arange(70000, 70000));
+  EXPECT_EQ(report.work.reads, 2U);
+  EXPECT_EQ(report.work.bytes_read, 280000U);
+  EXPECT_EQ(store->counts().reads, 2U);
+  EXPECT_EQ(turn.releases, 2);  // once for each read that waits
+  EXPECT_EQ(turn.acquires, 2);
 }
 
 TEST_F(ChunkWorker, ReadsAndPassesOnLargeChunksInPieces) {
@@ -155,178 +249,22 @@ TEST_F(ChunkWorker, ReadsAndPassesOnLargeChunksInPieces) {
 }
 
 TEST_F(ChunkWorker, StoresAPlaneOnceReadInEverySlotThatWantsIt) {
-  memory->put("t/1.0.0", raw(arange(6)));
-  const auto fields = channels(array());
-  const Floats once = arange(6);
-  Floats thrice;
-  for (int i = 0; i < 3; ++i) thrice.insert(thrice.end(), once.begin(), once.end());
-  EXPECT_EQ(run({{fields, {1, 1}}, {fields, {1}}}), thrice);
-  EXPECT_EQ(report.work.reads, 1U);
-}
-
-// ---- values that are bad where it is wet
-
-TEST_F(ChunkWorker, ReportsBadValuesOfWetCellsWithTheirPlace) {
-  wet = {0, 1, 1, 1, 1, 1};
-  memory->put("t/2.0.0", raw({kNan, 1, 2, kNan, INFINITY, 5}));
-  EXPECT_EQ(run(channels(array()), {2}),
-            (Floats{0, 1, 2, 0, std::numeric_limits<float>::max(), 5}));
-  ASSERT_EQ(report.bad.size(), 1U);
-  EXPECT_EQ(report.bad[0].count, 2U);
-  EXPECT_EQ(report.bad[0].first_row, 2);
-  EXPECT_EQ(report.bad[0].first_row_count, 2U);
-  EXPECT_EQ(report.bad[0].first_cell, 3);
-
-  policy.bad_values = plan::BadValues::kIgnore;
-  run(channels(array()), {2});
-  EXPECT_TRUE(report.bad.empty());
-}
-
-TEST_F(ChunkWorker, CountsABadPlaneOnceForSeveralBases) {
-  memory->put("t/0.0.0", raw({kNan, 1, 2, 3, 4, 5}));
-  const auto fields = channels(array());
-  run({{fields, {0, 0}}, {fields, {0}}});
-  ASSERT_EQ(report.bad.size(), 1U);
-  EXPECT_EQ(report.bad[0].count, 1U);
-  EXPECT_EQ(report.bad[0].base, 0U);
-}
-
-TEST(BadValueTest, KeepsTheEarliestRowAndSumsTheCounts) {
-  BadValue all{.count = 2, .first_row = 5, .first_row_count = 2, .first_cell = 9};
-  all.add({.count = 3, .first_row = 5, .first_row_count = 3, .first_cell = 7});
-  EXPECT_EQ(all.first_row_count, 5U);
-  EXPECT_EQ(all.first_cell, 7);
-  all.add({.count = 1, .first_row = 8, .first_row_count = 1, .first_cell = 0});
-  all.add({.count = 4, .first_row = 3, .first_row_count = 4, .first_cell = 11});
-  EXPECT_EQ(all.count, 10U);
-  EXPECT_EQ(all.first_row, 3);
-  EXPECT_EQ(all.first_row_count, 4U);
-  EXPECT_EQ(all.first_cell, 11);
-}
-
-// ---- absent chunks
-
-TEST_F(ChunkWorker, RefusesAnAbsentChunkThatAWetCellNeeds) {
-  const Error error = error_of(channels(array()), {3});
-  EXPECT_EQ(error.kind(), ErrorKind::kStore);
-  EXPECT_THAT(error.what(), HasSubstr("t: chunk 3.0.0 is absent"));
-  EXPECT_THAT(error.what(), HasSubstr("chunks.zarr"));
-  EXPECT_THAT(error.what(), HasSubstr("missing_chunks"));
-}
-
-TEST_F(ChunkWorker, PreparesAnAbsentChunkLikeItsFillValue) {
-  mean = 1;
-  std = 2;
-  wet = {1, 1, 1, 0, 0, 0};
-  policy.masked_fill_value = -7;
-  policy.missing_chunks = plan::MissingChunks::kFill;
-  EXPECT_EQ(run(channels(array({.fill = "5.0", .attributes = R"(, "missing_value": -1.0)"})), {0}),
-            (Floats{0, 0, 0, -7, -7, -7}));  // a fill value that is not 0 marks missing data
-  EXPECT_EQ(run(channels(array({.fill = "0.0"})), {0}), (Floats{-0.5, -0.5, -0.5, -7, -7, -7}));
-  EXPECT_EQ(run(channels(array()), {0}), (Floats{0, 0, 0, -7, -7, -7}));  // NaN
-  EXPECT_TRUE(report.missing.empty());
-  EXPECT_EQ(report.work.absent_chunks, 1U);
-  EXPECT_EQ(report.work.reads, 0U);
-}
-
-TEST_F(ChunkWorker, ReportsAnAbsentChunkWhereAWarningIsWanted) {
-  policy.missing_chunks = plan::MissingChunks::kWarn;
-  run(channels(array()), {1});
-  ASSERT_EQ(report.missing.size(), 1U);
-  EXPECT_EQ(report.missing[0].store, "chunks.zarr");
-  EXPECT_EQ(report.missing[0].array, "t");
-  EXPECT_EQ(report.missing[0].first_key, "1.0.0");
-  EXPECT_EQ(report.missing[0].count, 1U);
-}
-
-TEST_F(ChunkWorker, NeedsNoChunkForATileThatIsDry) {
-  // Left tile stored, right tile absent: all its cells are land.
-  wet = {1, 1, 0, 0, 1, 1, 0, 0};
-  policy.masked_fill_value = 3;
-  memory->put("t/0.0.0", raw({1, 2, 5, 6}));
-  const auto tiles = array({.shape = "1, 2, 4", .chunks = "1, 2, 2"});
-  EXPECT_EQ(run(channels(tiles), {0}), (Floats{1, 2, 3, 3, 5, 6, 3, 3}));
-  EXPECT_EQ(report.work.absent_chunks, 1U);
-  EXPECT_TRUE(report.missing.empty());
-}
-
-TEST_F(ChunkWorker, TellsThatTheKeysUseAnotherSeparator) {
-  memory->put("t/0/0/0", raw(arange(6)));
-  const Error error = error_of(channels(array()), {0});
-  EXPECT_EQ(error.kind(), ErrorKind::kFormat);
-}
-
-// ---- damage
-
-TEST_F(ChunkWorker, RefusesChunksOfAnotherLengthWithTheirAddress) {
   for (const char* compressor : {"null", kBlosc, kZstd}) {
     std::string bytes = raw(arange(6));
     if (compressor == kBlosc) bytes = blosc(bytes);
     if (compressor == kZstd) bytes = zstd(bytes);
-    const auto damaged = channels(array({.compressor = compressor}));
-    for (const std::string& value :
-         {bytes.substr(0, bytes.size() - 1), std::string(), bytes + std::string(4096, 'x')}) {
-      memory->put("t/2.0.0", value);
-      const Error error = error_of(damaged, {2});
-      EXPECT_EQ(error.kind(), ErrorKind::kDecode);
-      EXPECT_EQ(error.place().store, "chunks.zarr");
-      EXPECT_EQ(error.place().array, "t");
-      EXPECT_EQ(error.place().chunk_key, "2.0.0");
-    }
+    memory->put("t/1.0.0", bytes);
+    const auto shared = array({.compressor = compressor});
+    mean = 0;
+    const auto fields = channels(shared);
+    mean = 10;  // another base prepares it in its own way
+    EXPECT_EQ(run({{fields, {1, 1}}, {channels(shared), {1}}}),
+              (Floats{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, -10, -9, -8, -7, -6, -5}));
+    EXPECT_EQ(report.work.chunks, 1U);
+    EXPECT_EQ(report.work.reads, 1U);
+    EXPECT_EQ(report.work.bytes_read, bytes.size());
+    EXPECT_EQ(report.work.decodes, compressor == std::string("null") ? 0U : 1U);
   }
-}
-
-// Every read ends after half of the value, or throws what the loader does not know.
-class BreakingStore final : public zarr::Store {
- public:
-  BreakingStore(std::shared_ptr<const zarr::Store> inner, bool throws)
-      : inner_(std::move(inner)), throws_(throws) {}
-  const std::string& name() const override { return inner_->name(); }
-  std::vector<std::string> list(const std::string&) const override { return {}; }
-  std::unique_ptr<zarr::Value> open(const std::string& key) const override {
-    return std::make_unique<BreakingValue>(inner_->open(key), throws_);
-  }
-
- private:
-  class BreakingValue final : public zarr::Value {
-   public:
-    BreakingValue(std::unique_ptr<zarr::Value> inner, bool throws)
-        : inner_(std::move(inner)), throws_(throws) {}
-    std::uint64_t size_bytes() const override { return inner_->size_bytes(); }
-    std::size_t read(std::uint64_t offset, std::span<std::byte> out, zarr::ReadMode mode) override {
-      if (mode == zarr::ReadMode::kNoWait) return 0;
-      if (throws_) throw std::runtime_error("a fault of the store");
-      const std::uint64_t end = size_bytes() / 2;
-      if (offset >= end) return 0;
-      return inner_->read(offset, out.first(std::min<std::size_t>(out.size(), end - offset)), mode);
-    }
-
-   private:
-    std::unique_ptr<zarr::Value> inner_;
-    bool throws_;
-  };
-  std::shared_ptr<const zarr::Store> inner_;
-  bool throws_;
-};
-
-TEST_F(ChunkWorker, RefusesAChunkThatBecameShorterWhileItWasRead) {
-  memory->put("t/0.0.0", raw(arange(6)));
-  const auto shrinking = std::make_shared<BreakingStore>(memory, false);
-  const auto meta = array()->meta();
-  const Error error = error_of(channels(std::make_shared<const zarr::Array>(shrinking, meta)), {0});
-  EXPECT_EQ(error.kind(), ErrorKind::kDecode);
-  EXPECT_THAT(error.what(), HasSubstr("got 12 of 24 bytes"));
-  EXPECT_EQ(error.place().chunk_key, "0.0.0");
-  EXPECT_EQ(error.place().bytes, (std::pair<std::uint64_t, std::uint64_t>{0, 24}));
-}
-
-TEST_F(ChunkWorker, HasItsTurnAgainWhateverAReadThrows) {
-  memory->put("t/0.0.0", raw(arange(6)));
-  const auto throwing = std::make_shared<BreakingStore>(memory, true);
-  const auto fields = channels(std::make_shared<const zarr::Array>(throwing, array()->meta()));
-  EXPECT_THROW(run(fields, {0}), std::runtime_error);
-  EXPECT_EQ(turn.releases, 1);
-  EXPECT_EQ(turn.acquires, 1);
 }
 
 }  // namespace
