@@ -60,16 +60,58 @@ TEST(SlabPool, DoesNotSpendASlabOfMoreThanTwiceTheSize) {
 
 TEST(SlabPool, FreesIdleSlabsAboveItsLimitSmallestFirst) {
   const auto pool = slab_pool(10 * kMiB);
-  {
-    const auto a = pool->take(kMiB), b = pool->take(4 * kMiB);
-  }
-  EXPECT_EQ(pool->counts().idle_bytes, 5 * kMiB);
-  const auto c = pool->take(6 * kMiB);
-  EXPECT_EQ(pool->counts().idle_bytes, 4 * kMiB);  // 11 together were above the limit
-  const auto d = pool->take(12 * kMiB);            // what is in use is never refused
+  auto a = pool->take(2 * kMiB), b = pool->take(4 * kMiB), c = pool->take(3 * kMiB);
+  b.reset();
+  a.reset();
+  c.reset();
+  EXPECT_EQ(pool->counts().idle_bytes, 9 * kMiB);
+  // With 7 MiB in use 16 would be held: 2 and 3 go, then 4 as well.
+  auto d = pool->take(7 * kMiB);
   EXPECT_EQ(pool->counts().idle_bytes, 0U);
-  EXPECT_EQ(pool->counts().live_bytes, 18 * kMiB);
-  EXPECT_EQ(pool->counts().peak_bytes, 18 * kMiB);
+  b = pool->take(3 * kMiB);
+  b.reset();
+  EXPECT_EQ(pool->counts().idle_bytes, 3 * kMiB);
+  // 5 MiB come back: 15 would be held, so that 3 go and then the 5 themselves.
+  pool->take(5 * kMiB);
+  EXPECT_EQ(pool->counts().idle_bytes, 0U);
+  EXPECT_EQ(pool->counts().live_bytes, 7 * kMiB);
+  EXPECT_EQ(pool->counts().allocations, 6U);
+}
+
+TEST(SlabPool, KeepsTheLargestOfItsIdleSlabs) {
+  const auto pool = slab_pool(10 * kMiB);
+  {
+    const auto a = pool->take(2 * kMiB), b = pool->take(4 * kMiB);
+  }
+  const auto held = pool->take(5 * kMiB);  // 11 MiB would be held: the 2 go
+  EXPECT_EQ(pool->counts().idle_bytes, 4 * kMiB);
+  EXPECT_EQ(pool->take(4 * kMiB)->size_bytes(), 4 * kMiB);
+  EXPECT_EQ(pool->counts().allocations, 3U);
+}
+
+TEST(SlabPool, NeverRefusesOrFreesWhatIsInUse) {
+  const auto pool = slab_pool(3 * kMiB);
+  auto a = pool->take(2 * kMiB), b = pool->take(2 * kMiB);
+  EXPECT_EQ(pool->counts().live_bytes, 4 * kMiB);
+  EXPECT_EQ(pool->counts().peak_bytes, 4 * kMiB);
+  a.reset();  // 4 MiB would be held
+  EXPECT_EQ(pool->counts().idle_bytes, 0U);
+  b.reset();
+  EXPECT_EQ(pool->counts().idle_bytes, 2 * kMiB);
+  EXPECT_EQ(pool->counts().peak_bytes, 4 * kMiB);
+}
+
+TEST(SlabPool, KeepsToANewLimitFromTheNextSlabOn) {
+  const auto pool = slab_pool();
+  {
+    const auto a = pool->take(2 * kMiB), b = pool->take(4 * kMiB);
+  }
+  pool->set_limit(4 * kMiB);
+  pool->take(4 * kMiB);
+  EXPECT_EQ(pool->counts().idle_bytes, 4 * kMiB);
+  pool->set_limit(0);
+  pool->take(4 * kMiB);
+  EXPECT_EQ(pool->counts().idle_bytes, 0U);
 }
 
 TEST(SlabPool, DoesNotCountWhatTheUserHolds) {
