@@ -131,7 +131,7 @@ def test_the_path_outside_a_container_does_not_matter(groups: Groups) -> None:
 
 
 def test_cores_follow_taskset(groups: Groups) -> None:
-    """C112."""
+    """Whatever the machine has, what the scheduler allows counts."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
