@@ -350,7 +350,7 @@ Pool::Pool(PoolOptions options)
 
 Pool::~Pool() {
   if (getpid() == process_) {
-    state_->close(std::chrono::seconds(2));
+    state_->close(std::chrono::seconds(state_->closed() ? 0 : 2));  // a hung thread hangs still
   } else {
     // A forked child has neither the threads nor a sound mutex: leave all as it is.
     static_cast<void>(new (std::nothrow) std::shared_ptr<State>(std::move(state_)));
