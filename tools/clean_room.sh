@@ -59,7 +59,8 @@ while IFS= read -r setting; do environment+=("$setting"); done \
   < <(env | grep -E '^(PIP_[A-Z_]+|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY)=' || true)
 mkdir -p "$root$HOME"
 
-mount -t proc proc "$root/proc" || mount --rbind /proc "$root/proc"
-mount --rbind /dev "$root/dev"
+# Slaves, so that unmounting them here unmounts nothing of this machine.
+mount -t proc proc "$root/proc" || { mount --rbind /proc "$root/proc" && mount --make-rslave "$root/proc"; }
+mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev"
 git clone -q --no-hardlinks . "$root/niskin"
 env -i "${environment[@]}" chroot "$root" /bin/bash -c 'cd /niskin && exec "$@"' clean_room "$@"

@@ -73,7 +73,10 @@ class Layout:
         for name in self.store.names:
             if "_lev_" in name:
                 continue
-            array = self.store.array(name)
+            try:
+                array = self.store.array(name)
+            except FormatError:  # nobody asked for it
+                continue
             if name in array.dims:
                 continue
             if "lev" in array.dims:

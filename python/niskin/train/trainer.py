@@ -146,6 +146,7 @@ class Trainer:
                         config, self.data, steps=steps, device=device, make=self._make
                     )
                     closing.callback(train.close)
+                    self._check_batches(train, steps)
                 if epoch == 1:
                     self._calibrate(train)
                 metrics = self._epoch(epoch, steps, train, validation)
@@ -172,16 +173,18 @@ class Trainer:
         self._observer.epoch_ended(metrics)
         return metrics
 
-    def _calibrate(self, train: Loader) -> None:
-        """Tells the model how much each channel usually changes, from the first batches."""
+    def _check_batches(self, train: Loader, steps: int) -> None:
         if len(train) == 0:
             raise UsageError(
                 address(
-                    "training: no batch in an epoch: the training range has fewer samples than "
-                    f"batch_size {self.config.batch_size}",
+                    f"training: no batch in an epoch of {steps}-step rollouts: the training range "
+                    f"has fewer samples than batch_size {self.config.batch_size}",
                     hint="a longer train_time, fewer steps or a smaller batch_size",
                 )
             )
+
+    def _calibrate(self, train: Loader) -> None:
+        """Tells the model how much each channel usually changes, from the first batches."""
         train.set_epoch(1)
         change = usual_change(islice(train, _CALIBRATION_BATCHES), self.model.prognostic)
         self.model.set_change(change)
