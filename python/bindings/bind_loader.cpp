@@ -6,6 +6,7 @@
 
 #include "bindings.h"
 #include "dlpack.h"
+#include "gil.h"
 #include "niskin/loader/batch_stream.h"
 
 namespace nb = nanobind;
@@ -99,13 +100,14 @@ Missing missing_of(const FinishedBatch& batch) {
 
 FinishedBatch next_batch(BatchStream& stream) {
   for (bool ready = false; !ready;) {
+    leave_if_ending();
     {
-      nb::gil_scoped_release release;
+      GilRelease release;
       ready = stream.wait(kSignalPeriod);
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
-  nb::gil_scoped_release release;
+  GilRelease release;
   return stream.take();
 }
 
@@ -122,7 +124,7 @@ void bind_loader(nb::module_& m) {
           "memory_limit in bytes.")
       .def(
           "close", [](Pool& pool, double deadline_s) { return pool.close(Seconds(deadline_s)); },
-          "deadline_s"_a, nb::call_guard<nb::gil_scoped_release>(),
+          "deadline_s"_a, nb::call_guard<GilRelease>(),
           "End the threads; returns how many hung and were left.")
       .def(
           "counts", [](const Pool& pool) { return as_dict(pool.counts()); },
@@ -177,14 +179,16 @@ void bind_loader(nb::module_& m) {
       .def(
           "admits",
           [](const BatchStream& stream, const std::vector<Request>& bases) {
+            leave_if_ending();
             return stream.admits(requests(bases));
           },
           "bases"_a, "Whether ring and memory have room for one more.")
       .def(
           "submit",
           [](BatchStream& stream, const std::vector<Request>& bases) {
+            leave_if_ending();
             auto needs = requests(bases);
-            nb::gil_scoped_release release;
+            GilRelease release;
             stream.submit(std::move(needs));
           },
           "bases"_a, "Plan and start a batch: (fields, int64 rows of the store) for each base.")
@@ -194,7 +198,7 @@ void bind_loader(nb::module_& m) {
       .def(
           "close",
           [](BatchStream& stream, double deadline_s) { stream.close(Seconds(deadline_s)); },
-          "deadline_s"_a, nb::call_guard<nb::gil_scoped_release>(), "Drop what is pending.");
+          "deadline_s"_a, nb::call_guard<GilRelease>(), "Drop what is pending.");
 }
 
 }  // namespace niskin::bindings

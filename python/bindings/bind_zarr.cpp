@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "gil.h"
 #include "niskin/zarr/group.h"
 
 namespace nb = nanobind;
@@ -35,8 +36,7 @@ void bind_zarr(nb::module_& m) {
   nb::class_<Group>(m, "Group", "The arrays of an open store, by name.")
       .def_static(
           "open", [](const std::string& path) { return Group::open(zarr::open_local_store(path)); },
-          "path"_a, nb::call_guard<nb::gil_scoped_release>(),
-          "Open a directory; metadata is read once.")
+          "path"_a, nb::call_guard<GilRelease>(), "Open a directory; metadata is read once.")
       .def("array", &Group::array, "name"_a, "The array of that name; StoreError names near ones.")
       .def_prop_ro("array_names", &Group::array_names);
 }

@@ -6,6 +6,7 @@
 namespace niskin::bindings {
 
 void bind_errors(nanobind::module_& m);
+void bind_gil(nanobind::module_& m);
 void bind_zarr(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_loader(nanobind::module_& m);

@@ -7,6 +7,11 @@ import numpy
 from numpy.typing import NDArray
 from typing_extensions import CapsuleType
 
+def interpreter_is_ending(deadline_s: float) -> bool:
+    """
+    Call at exit: then no thread lets go of the GIL here. False if one still waits.
+    """
+
 class Array:
     """An array of a store; metadata only until a batch needs a chunk."""
 

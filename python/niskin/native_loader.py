@@ -222,6 +222,7 @@ class _Stream(BatchIterator):
         self._core = _core.BatchStream(loader.pool.core, loader.prefetch_batches)
         # Also when the iterator is never closed and dies in a cycle.
         self._finalizer = weakref.finalize(self, self._core.close, DEADLINE_S)
+        self._finalizer.atexit = False  # the pool closes then
         self._fill()
 
     def _fill(self) -> None:

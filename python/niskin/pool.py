@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import operator
 import os
 import weakref
@@ -46,8 +47,9 @@ class Pool:
         )
         self._process = os.getpid()
         self.closed = False
-        # At exit, and before the core's destructor, which would wait with the GIL held.
-        weakref.finalize(self, self.core.close, DEADLINE_S)
+        # Before the core's destructor, which would wait with the GIL held.
+        weakref.finalize(self, self.core.close, DEADLINE_S).atexit = False
+        _alive.add(self)
 
     @property
     def memory_limit(self) -> int:
@@ -100,6 +102,17 @@ class Pool:
             f"Pool(max_concurrent_reads={self.max_concurrent_reads}, "
             f"decode_threads={self.decode_threads}, memory_limit={self.memory_limit})"
         )
+
+
+_alive: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """First brings daemon threads out of the core, since the interpreter is about to end them."""
+    _core.interpreter_is_ending(DEADLINE_S)
+    for pool in list(_alive):
+        pool.close()
 
 
 _shared: Pool | None = None
