@@ -36,6 +36,11 @@ function(niskin_module name)
     target_link_libraries(niskin_${name}_test PRIVATE
       niskin_${name} ${ARG_TEST_LIBRARIES} ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
     add_test(NAME ${name} COMMAND niskin_${name}_test)
-    set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+    # Damaged bytes in a loop take minutes under ThreadSanitizer.
+    if(NISKIN_SANITIZE STREQUAL "")
+      set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+    else()
+      set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
+    endif()
   endif()
 endfunction()
