@@ -78,6 +78,13 @@ class Loader(ABC):
         """Number of batches of a pass."""
         return len(self.sampler)
 
+    def __repr__(self) -> str:
+        shards = ", ".join(str(shard.id) for shard in self.shards[:3]) + ", …" * (
+            len(self.shards) > 3
+        )
+        state = ", closed" if self._closed else ""
+        return f"{type(self).__name__}([{shards}], {len(self)} batches{state})"
+
     def set_epoch(self, epoch: int) -> None:
         """Tells the sampler, if it listens, the epoch of the next pass; not of a running one."""
         listener = getattr(self.sampler, "set_epoch", None)

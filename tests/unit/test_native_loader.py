@@ -239,3 +239,10 @@ def test_a_store_that_shrank_under_its_dataset_is_named(tmp_path: Path) -> None:
     text = str(caught.value)
     assert "time: got 8 or more dates, expected as many as the 6 rows of zos" in text
     assert f"  store: {store.data}" in text
+
+
+def test_a_loader_says_what_it_loads(shard: TrainingShard) -> None:
+    loader = numpy_batches([shard], [[0], [1]])
+    assert repr(loader) == f"NumpyLoader([{shard.id}], 2 batches)"
+    loader.close()
+    assert repr(loader) == f"NumpyLoader([{shard.id}], 2 batches, closed)"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -334,3 +338,19 @@ def test_the_command_prints_json_and_refuses_a_second_run(tmp_path: Path) -> Non
     again = runner.invoke(app, command)
     assert again.exit_code == 2
     assert "is not empty" in again.stderr
+
+
+def test_what_a_killed_run_left_behind_is_no_obstacle(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = socket.gethostname()
+    gone = out / f".partial-{host}-{ended.pid}"
+    alive = out / f".partial-{host}-{os.getppid()}"
+    gone.mkdir(parents=True)
+    build(out, variables="zos", rows=1)
+    assert not gone.exists()
+
+    alive.mkdir()
+    build(out, variables="zos", rows=1, overwrite=True)
+    assert alive.exists()  # another run may still write it

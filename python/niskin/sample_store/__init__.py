@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +36,9 @@ from .writer import StoreWriter, write_statistics
 __all__ = ["CODECS", "DEFAULT_VARIABLES", "LAYOUTS", "RESOLUTIONS", "SampleStore", "build"]
 
 Progress = Callable[[int, int], None]
+
+# A folder of stores in the making: this prefix, the machine and the process.
+_PARTIAL = f".partial-{socket.gethostname()}-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +96,7 @@ def build(
     target = Path(out)
     if target.exists() and not target.is_dir():
         raise UsageError(f"sample store: {target} is a file, expected a folder")
+    _drop_unfinished(target)
     if target.exists() and any(target.iterdir()) and not overwrite:
         raise UsageError(
             address(
@@ -100,7 +105,7 @@ def build(
             )
         )
     began = time.perf_counter()
-    partial = target / f".partial-{os.getpid()}"
+    partial = target / f"{_PARTIAL}{os.getpid()}"
     partial.mkdir(parents=True)
     try:
         channels = _write(partial, request, threads or min(4, os.cpu_count() or 1), progress)
@@ -120,6 +125,24 @@ def build(
         stored_bytes=_bytes_under(target / "OM4.zarr", request),
         seconds=time.perf_counter() - began,
     )
+
+
+def _drop_unfinished(target: Path) -> None:
+    """Removes what a run on this machine left behind when it was killed."""
+    for folder in target.glob(f"{_PARTIAL}*"):
+        process = folder.name.removeprefix(_PARTIAL)
+        if process.isdigit() and not _is_alive(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _move_stores(partial: Path, target: Path) -> None:
