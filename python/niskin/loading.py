@@ -79,11 +79,10 @@ class Loader(ABC):
         return len(self.sampler)
 
     def __repr__(self) -> str:
-        shards = ", ".join(str(shard.id) for shard in self.shards[:3]) + ", …" * (
-            len(self.shards) > 3
-        )
+        shards = [str(shard.id) for shard in self.shards[:3]]
+        names = ", ".join(shards if len(self.shards) <= 3 else [*shards, "…"])
         state = ", closed" if self._closed else ""
-        return f"{type(self).__name__}([{shards}], {len(self)} batches{state})"
+        return f"{type(self).__name__}([{names}], {len(self)} batches{state})"
 
     def set_epoch(self, epoch: int) -> None:
         """Tells the sampler, if it listens, the epoch of the next pass; not of a running one."""
