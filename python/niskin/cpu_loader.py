@@ -26,7 +26,14 @@ from niskin.batch import Batch, make_context
 from niskin.batch_reader import BatchReader, Loaded
 from niskin.errors import UsageError
 from niskin.indexing import resolve
-from niskin.loading import BatchIterator, Loader, Schedule, SizedBatches, assemble
+from niskin.loading import (
+    BatchIterator,
+    Loader,
+    Schedule,
+    SizedBatches,
+    assemble,
+    checked_device,
+)
 from niskin.shard import TrainingShard
 
 if TYPE_CHECKING:
@@ -70,13 +77,7 @@ class CpuLoader(Loader):
         self._num_workers = operator.index(num_workers)
         if self._num_workers < 0:
             raise UsageError(f"CpuLoader: num_workers: got {num_workers}, expected 0 or more")
-        self._device = torch.device(device)
-        self._pin = self._device.type == "cuda" if pin_memory is None else bool(pin_memory)
-        if (self._pin or self._device.type == "cuda") and not torch.cuda.is_available():
-            raise UsageError(
-                f"CpuLoader: got device={str(device)!r}, pin_memory={pin_memory}, "
-                "expected a CUDA device"
-            )
+        self._device, self._pin = checked_device("CpuLoader", device, pin_memory)
         self._persistent = bool(persistent_workers) and self._num_workers > 0
         self._generator = torch.Generator().manual_seed(operator.index(worker_seed))
         self._reader = BatchReader(self.shards, writable=self.writable)

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,18 @@ from niskin.errors import UsageError
 from niskin.indexing import can_share
 from niskin.shard import TrainingShard
 
-__all__ = ["BatchIterator", "Loader", "LoaderStats", "Schedule", "SizedBatches", "assemble"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "BatchIterator",
+    "Loader",
+    "LoaderStats",
+    "Schedule",
+    "SizedBatches",
+    "assemble",
+    "checked_device",
+]
 
 
 class Loader(ABC):
@@ -164,6 +175,24 @@ class Loader(ABC):
             )
         shared = not self.writable and can_share(self.shards, batches)
         return Schedule(batches=batches, padded=padded, shared=shared)
+
+
+def checked_device(
+    loader: str, device: torch.device | str, pin_memory: bool | None
+) -> tuple[torch.device, bool]:
+    """Where `loader` delivers, and whether its host memory is page-locked (None: for a GPU).
+
+    Raises UsageError for a device or pinning that this machine lacks.
+    """
+    import torch
+
+    found = torch.device(device)
+    pin = found.type == "cuda" if pin_memory is None else bool(pin_memory)
+    if (pin or found.type == "cuda") and not torch.cuda.is_available():
+        raise UsageError(
+            f"{loader}: got device={str(device)!r}, pin_memory={pin_memory}, expected a CUDA device"
+        )
+    return found, pin
 
 
 def assemble(
