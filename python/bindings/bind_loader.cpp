@@ -177,21 +177,18 @@ void bind_loader(nb::module_& m) {
   nb::class_<BatchStream>(m, "BatchStream", "Batches in the order in which they were submitted.")
       .def(nb::init<std::shared_ptr<Pool>, int>(), "pool"_a, "prefetch_batches"_a)
       .def(
-          "admits",
-          [](const BatchStream& stream, const std::vector<Request>& bases) {
-            leave_if_ending();
-            return stream.admits(requests(bases));
-          },
-          "bases"_a, "Whether ring and memory have room for one more.")
-      .def(
           "submit",
           [](BatchStream& stream, const std::vector<Request>& bases) {
             leave_if_ending();
             auto needs = requests(bases);
             GilRelease release;
+            if (!stream.admits(needs)) return false;
             stream.submit(std::move(needs));
+            return true;
           },
-          "bases"_a, "Plan and start a batch: (fields, int64 rows of the store) for each base.")
+          "bases"_a,
+          "Plan and start a batch: (fields, int64 rows of the store) for each base. False, and "
+          "nothing done, if ring or memory have no room for it.")
       .def("next", &next_batch,
            "Wait for the oldest batch; raises the error of its earliest failing chunk.")
       .def_prop_ro("pending", &BatchStream::pending)

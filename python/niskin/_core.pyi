@@ -136,20 +136,6 @@ class BatchStream:
     """Batches in the order in which they were submitted."""
 
     def __init__(self, pool: Pool, prefetch_batches: int) -> None: ...
-    def admits(
-        self,
-        bases: Sequence[
-            tuple[
-                FieldSet,
-                Annotated[
-                    NDArray[numpy.int64],
-                    dict(shape=(None,), order="C", device="cpu", writable=False),
-                ],
-            ]
-        ],
-    ) -> bool:
-        """Whether ring and memory have room for one more."""
-
     def submit(
         self,
         bases: Sequence[
@@ -161,9 +147,9 @@ class BatchStream:
                 ],
             ]
         ],
-    ) -> None:
+    ) -> bool:
         """
-        Plan and start a batch: (fields, int64 rows of the store) for each base.
+        Plan and start a batch: (fields, int64 rows of the store) for each base. False, and nothing done, if ring or memory have no room for it.
         """
 
     def next(self) -> FinishedBatch:

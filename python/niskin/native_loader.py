@@ -26,7 +26,14 @@ from niskin.deadline import DEADLINE_S
 from niskin.errors import UsageError, address
 from niskin.field_sets import FieldSets
 from niskin.indexing import resolve
-from niskin.loading import BatchIterator, Loader, Schedule, SizedBatches, assemble
+from niskin.loading import (
+    BatchIterator,
+    Loader,
+    Schedule,
+    SizedBatches,
+    assemble,
+    checked_device,
+)
 from niskin.pool import Pool, at_least_one, shared_pool
 from niskin.shard import TrainingShard
 
@@ -93,15 +100,7 @@ class NativeLoader(Loader):
             raise
 
     def _set_device(self, device: torch.device | str, pin_memory: bool | None) -> None:
-        import torch
-
-        self._device = torch.device(device)
-        self._pin = self._device.type == "cuda" if pin_memory is None else bool(pin_memory)
-        if (self._pin or self._device.type == "cuda") and not torch.cuda.is_available():
-            raise UsageError(
-                f"NativeLoader: got device={str(device)!r}, pin_memory={pin_memory}, "
-                "expected a CUDA device"
-            )
+        self._device, self._pin = checked_device("NativeLoader", device, pin_memory)
 
     def _admit(self) -> None:
         """Opens every store, and holds the largest batch against the memory limit."""
@@ -231,9 +230,8 @@ class _Stream(BatchIterator):
             number = self._submitted
             try:
                 needs = self._needs(number)
-                if not self._core.admits(needs):
+                if not self._core.submit(needs):
                     return
-                self._core.submit(needs)
             except Exception as error:
                 self._plans.pop(number, None)
                 self._failed = (number, error)

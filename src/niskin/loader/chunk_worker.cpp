@@ -16,8 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A read of an uncompressed chunk: fits the core's second-level cache beside what it becomes.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
 // Slabs beyond this leave the cache anyway: store past it.
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 

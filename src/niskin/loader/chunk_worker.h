@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,10 @@
 #include "niskin/zarr/codec.h"
 
 namespace niskin::loader {
+
+// A read of an uncompressed chunk, and so the buffer of its task: fits the core's second-level
+// cache beside what it becomes.
+inline constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
 
 // Memory that a task uses while it runs; grows, never shrinks.
 struct WorkerMemory {

@@ -14,9 +14,6 @@
 namespace niskin::loader {
 namespace {
 
-// Buffers of an uncompressed chunk's task: it reads in pieces.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
-
 std::uint64_t read_share(const PoolOptions& options) {
   return std::clamp<std::uint64_t>(options.memory_limit_bytes / 8, std::uint64_t{1} << 20,
                                    std::uint64_t{256} << 20);

@@ -5,7 +5,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
