@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -57,12 +58,13 @@ class LoaderStats:
 
 
 class BatchIterator(ABC):
-    """One pass of a loader over a schedule, in order."""
+    """One pass of a loader over a schedule, in order; for one thread at a time."""
 
     def __init__(self, loader: Loader, schedule: Schedule) -> None:
         self.loader = loader
         self.schedule = schedule
         self._next = 0
+        self._in_next = threading.Lock()
         self._last: Batch | None = None
         self._ended = False
 
@@ -88,6 +90,17 @@ class BatchIterator(ABC):
         if self._ended:
             raise StopIteration
         self.loader.check_process()
+        if not self._in_next.acquire(blocking=False):
+            raise UsageError(
+                f"{type(self.loader).__name__}: got next() while another one waits, expected one "
+                "thread at a time\n  hint:  take batches in one thread and hand them to others"
+            )
+        try:
+            return self._advance()
+        finally:
+            self._in_next.release()
+
+    def _advance(self) -> Batch:
         self._leave_last()
         if self._next == len(self.schedule):
             self.end()
